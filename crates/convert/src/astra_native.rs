@@ -9,9 +9,10 @@ use syncline_formats::astra2::memory::{Memory, MemoryKind};
 use syncline_formats::astra2::network::Topology;
 use syncline_formats::astra2::system::{Algorithm, Implementation, Optimization, Scheduling};
 use syncline_formats::astra2::{Groups, NetworkFile, System};
+use syncline_plan::Composition;
 use syncline_scenario::{
-    Collectives, Compute, Dim, Direction, Efficiency, Fabric, Limits, NetworkSettings, Placement, Scenario,
-    Spread, Trace, Workload,
+    AllReduce, Collectives, Compute, Dim, Direction, Efficiency, Fabric, Limits, NetworkSettings, Placement,
+    Scenario, Spread, Trace, Workload,
 };
 use syncline_units::{Bytes, CollectiveKind, DimKind, FlopRate, Rate, Time};
 
@@ -78,8 +79,8 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: NetworkSettings) -> Resul
         }
     }
     let all_reduce = match system.optimization {
-        Some(Optimization::Baseline) => "baseline",
-        Some(Optimization::LocalBwAware) | None => "hierarchical_2n_merged",
+        Some(Optimization::Baseline) => Composition::Baseline,
+        Some(Optimization::LocalBwAware) | None => Composition::Hierarchical2nMerged,
     };
     let order = match system.scheduling {
         Scheduling::Lifo => QueueOrder::Lifo,
@@ -99,7 +100,7 @@ pub fn astra_scenario(files: &AstraFiles<'_>, network: NetworkSettings) -> Resul
         Compute::default()
     };
     let collectives = Collectives {
-        all_reduce: all_reduce.to_owned(),
+        all_reduce: AllReduce::Composed(all_reduce),
         algorithms,
         chunks: system.splits.unwrap_or(1).max(1),
         min_chunk: Bytes(1),

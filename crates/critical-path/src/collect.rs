@@ -138,11 +138,11 @@ mod tests {
     use crate::{Origin, Purpose};
     use proptest::prelude::*;
     use std::num::NonZeroU32;
-    use syncline_units::Time;
+    use syncline_units::{RankId, Time};
 
     /// What a chain that ends now with `stretch` is spent on.
     fn spent(trail: &Trail, stretch: StretchId, now: Time) -> Sums {
-        trail.walk(stretch, now).1
+        trail.walk(stretch, now, &RankId).1
     }
 
     proptest! {

@@ -27,7 +27,7 @@ pub use savings::{Moment, Savings};
 pub use trail::{NO_TIER, Origin, Purpose, Route, StretchId, Tail, Trail};
 pub use walk::{LastTask, Watched};
 
-use syncline_units::Time;
+use syncline_units::{RankId, Time};
 
 /// Training steps on the path: two, so that it crosses from one into the next.
 const WATCHED_STEPS: u32 = 2;
@@ -71,7 +71,7 @@ pub struct Segment {
     /// When it ends.
     pub end: Time,
     /// The rank that computes, combines, or sends.
-    pub rank: u32,
+    pub rank: RankId,
     /// Its task.
     pub task: u32,
     /// The accounting dimension of a collective's phase.
@@ -93,5 +93,5 @@ pub struct CriticalPath {
     /// Compute time of each rank in these steps; in the order of the engine's record.
     pub computed: Vec<Time>,
     /// The rank on which it ends.
-    pub rank: u32,
+    pub rank: RankId,
 }

@@ -61,6 +61,7 @@ const FEW: usize = 1 << 14;
 /// What a stretch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose {
+    /// Index of its rank in the engine's tables.
     pub(crate) rank: u32,
     pub(crate) task: u32,
     /// Unique number of a collective or a single message.

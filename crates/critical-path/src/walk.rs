@@ -5,14 +5,14 @@ use crate::savings::Savings;
 use crate::trail::{Repeat, Stretch, StretchId, Trail, Work};
 use crate::{CriticalPath, Segment, Spent};
 use std::collections::BTreeMap;
-use syncline_units::Time;
+use syncline_units::{RankId, Time};
 
 /// The task that ended last.
 #[derive(Clone, Copy, Debug)]
 pub struct LastTask {
     /// When it ended.
     pub end: Time,
-    /// Its rank.
+    /// Index of its rank in the engine's tables.
     pub rank: u32,
     /// The stretch that ended with it.
     pub stretch: StretchId,
@@ -32,7 +32,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// A task of these iterations ends on `rank` at `now` with `stretch`.
+    /// A task of these iterations ends on the rank with index `rank` at `now` with `stretch`.
     #[inline]
     pub fn ends(&mut self, now: Time, rank: u32, stretch: StretchId, trail: &mut Trail) {
         self.last = Some(match self.last {
@@ -47,15 +47,15 @@ impl Watched {
         });
     }
 
-    /// The path.
-    pub fn path(&mut self, trail: &Trail) -> CriticalPath {
+    /// The path. `number` gives the rank at an index of the engine's tables.
+    pub fn path(&mut self, trail: &Trail, number: &dyn Fn(u32) -> RankId) -> CriticalPath {
         let computed = std::mem::take(&mut self.computed);
         let Some(LastTask { end, rank, stretch }) = self.last else {
             return CriticalPath { computed, ..CriticalPath::default() };
         };
-        let (segments, Sums { spent, saved }) = trail.walk(stretch, end);
+        let (segments, Sums { spent, saved }) = trail.walk(stretch, end, number);
         let spent = spent.into_iter().map(|(spent, length)| (spent, Time(length))).collect();
-        CriticalPath { segments, spent, saved, computed, rank }
+        CriticalPath { segments, spent, saved, computed, rank: number(rank) }
     }
 }
 
@@ -134,7 +134,12 @@ impl Trail {
     }
 
     /// The segments and sums of the chain that ends with `stretch` at `end`.
-    pub(crate) fn walk(&self, mut stretch: StretchId, end: Time) -> (Vec<Segment>, Sums) {
+    pub(crate) fn walk(
+        &self,
+        mut stretch: StretchId,
+        end: Time,
+        number: &dyn Fn(u32) -> RankId,
+    ) -> (Vec<Segment>, Sums) {
         let mut now = end.0.wrapping_sub(self.skipped);
         let (mut sums, mut segments) = (self.no_sums(), Vec::new());
         while stretch != StretchId::START {
@@ -147,7 +152,7 @@ impl Trail {
             let mut until = now;
             for (spent, length) in here.parts(now).into_iter().rev().filter(|&(_, length)| length > 0) {
                 self.between_skips((until - length, until), |start, end| {
-                    let (rank, task, dim) = (here.of.rank, here.of.task, here.of.dim());
+                    let (rank, task, dim) = (number(here.of.rank), here.of.task, here.of.dim());
                     segments.push(Segment { start, end, rank, task, dim, spent });
                 });
                 until -= length;

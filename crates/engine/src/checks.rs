@@ -1,6 +1,7 @@
 //! Checks that results are physically possible. They run in every simulation, in release builds too.
 
 use crate::Engine;
+use crate::quotient::RankIndex;
 use crate::record::CollectiveRecord;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_net_api::NetworkModel;
@@ -10,7 +11,7 @@ use syncline_units::Time;
 impl<N: NetworkModel> Engine<'_, N> {
     /// A collective cannot be faster than the alpha-beta bound of its plan.
     pub(crate) fn check_collective(&mut self, record: &CollectiveRecord) {
-        let plan = &self.job.plans[record.plan as usize];
+        let plan = &self.job.plans[record.plan.index()];
         let spent = record.finish.saturating_sub(record.first_issue);
         if spent < plan.bound && self.failure.is_none() {
             self.failure = Some(
@@ -34,13 +35,13 @@ impl<N: NetworkModel> Engine<'_, N> {
         if let Some(found_there) = self.network.overbooked() {
             found.push(impossible("a link carried more than its rate allows").found(found_there));
         }
-        for (rank, row) in record.ranks.iter().enumerate() {
+        for (index, row) in (0..).map(RankIndex).zip(&record.ranks) {
             let waits = [row.exposed_communication, row.bubble, row.skew, row.exposed_memory];
             let accounted = waits.into_iter().fold(row.compute, Time::saturating_add);
             if accounted > row.finish {
                 found.push(
                     impossible("a rank was busy for longer than it ran")
-                        .key(format!("rank {rank}"))
+                        .key(self.quotient.rank(index).to_string())
                         .found(format!("{accounted} of {}", row.finish)),
                 );
             }

@@ -1,11 +1,12 @@
 //! The deadlock report: what each rank waits for when no event is left and some ranks have not finished.
 
 use crate::Engine;
+use crate::quotient::RankIndex;
 use crate::state::{At, ChannelKey, Issue, PostedReceive};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::{Halt, NetworkModel};
-use syncline_units::rank_list;
+use syncline_units::{RankId, rank_list};
 use syncline_workload::graph::describe;
 use syncline_workload::{RoleId, TaskKind};
 
@@ -17,8 +18,8 @@ const LISTED_SENT: usize = 4;
 
 impl<N: NetworkModel> Engine<'_, N> {
     pub(crate) fn deadlock(&self) -> Diagnostic {
-        let stuck: Vec<u32> =
-            (0..self.ranks.len() as u32).filter(|&rank| self.ranks[rank as usize].tasks_left > 0).collect();
+        let stuck: Vec<RankIndex> =
+            self.rank_indices().filter(|rank| self.ranks[rank.index()].tasks_left > 0).collect();
         let mut report = Diagnostic::error(
             Code::Deadlock,
             format!(
@@ -33,7 +34,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             report = report.note(format!("network: {why}")).help(help);
         }
         if let Some(file) =
-            stuck.first().and_then(|&rank| self.job.workload.source.file(self.quotient.rank(rank)))
+            stuck.first().and_then(|&rank| self.job.workload.source.file(self.quotient.rank(rank).0))
         {
             report = report.at(file, 0);
         }
@@ -50,7 +51,7 @@ impl<N: NetworkModel> Engine<'_, N> {
                     waits.push((what, Vec::new()));
                     waits.len() - 1
                 });
-                waits[index].1.push(rank);
+                waits[index].1.push(rank.0);
             }
         }
         for (what, ranks) in waits.iter().take(LISTED) {
@@ -73,19 +74,19 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Messages between two ranks that never arrive, or have arrived and that no receive has taken yet.
-    fn undelivered(&self, stuck: &[u32]) -> Vec<String> {
+    fn undelivered(&self, stuck: &[RankIndex]) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
         for message in self.point_to_point.alive() {
             let (rank, name) = (self.quotient.rank(message.from), self.name(message.from, message.at));
             lines.push(format!(
-                "rank {rank}: the message of {name} does not reach rank {} (tag {})",
+                "{rank}: the message of {name} does not reach {} (tag {})",
                 message.to, message.tag
             ));
         }
         lines.sort_unstable();
         for &index in stuck {
             let to = self.quotient.rank(index);
-            for (&ChannelKey { sender, tag }, channel) in &self.ranks[index as usize].channels {
+            for (&ChannelKey { sender, tag }, channel) in &self.ranks[index.index()].channels {
                 let (what, them) = match channel.arrived.len() {
                     0 => continue,
                     1 => ("a message".to_owned(), "it"),
@@ -93,18 +94,18 @@ impl<N: NetworkModel> Engine<'_, N> {
                 };
                 let (rank, senders) = (self.quotient.rank(sender), self.senders(sender, to, tag));
                 lines.push(format!(
-                    "rank {rank}: {senders} has sent {what} to rank {to} (tag {tag}), which has not received {them} yet"
+                    "{rank}: {senders} has sent {what} to {to} (tag {tag}), which has not received {them} yet"
                 ));
             }
         }
         lines
     }
 
-    /// Names the task of rank index `from` that sends to rank `to` with `tag`, and counts other such tasks.
-    fn senders(&self, from: u32, to: u32, tag: u32) -> String {
-        let rank = self.quotient.rank(from);
+    /// Names the task of `from` that sends to `to` with `tag`, and counts other such tasks.
+    fn senders(&self, from: RankIndex, to: RankId, tag: u32) -> String {
+        let rank = self.quotient.rank(from).0;
         let mut sends = self.graph(from).tasks.iter().zip(0..).filter(|(task, _)| {
-            matches!(task.kind, TaskKind::Send { to: peer, tag: of, .. } if of == tag && peer.of_checked(rank).0 == to)
+            matches!(task.kind, TaskKind::Send { to: peer, tag: of, .. } if of == tag && peer.of_checked(rank) == to)
         });
         let first = sends.next().map_or_else(|| "no task".to_owned(), |(task, index)| describe(task, index));
         match sends.count() {
@@ -114,7 +115,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         }
     }
 
-    fn name(&self, rank: u32, at: At) -> String {
+    fn name(&self, rank: RankIndex, at: At) -> String {
         let name = describe(self.task(rank, at.task), at.task);
         let graph = self.graph(rank);
         let (step, micro_batch) = (at.iteration / graph.micro_batches, at.iteration % graph.micro_batches);
@@ -130,21 +131,21 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// Describes what `rank` waits for, without naming `rank`, so that equal waits give equal text. Alternates
     /// collectives and receives, so that many of one kind do not hide the other.
-    fn waits_of(&self, rank: u32) -> Vec<String> {
+    fn waits_of(&self, rank: RankIndex) -> Vec<String> {
         let (collectives, receives) = (self.collectives_of(rank), self.receives_of(rank));
         let longer = collectives.len().max(receives.len());
         let mut lines: Vec<String> =
             (0..longer).flat_map(|at| [collectives.get(at), receives.get(at)]).flatten().cloned().collect();
         // A rank may wait only for its own message to leave; that message is listed as sent.
         if lines.is_empty() && !self.point_to_point.alive().any(|message| message.from == rank) {
-            lines.push(format!("{} tasks wait for each other", self.ranks[rank as usize].tasks_left));
+            lines.push(format!("{} tasks wait for each other", self.ranks[rank.index()].tasks_left));
         }
         lines.truncate(OF_A_RANK);
         lines
     }
 
-    fn receives_of(&self, rank: u32) -> Vec<String> {
-        let state = &self.ranks[rank as usize];
+    fn receives_of(&self, rank: RankIndex) -> Vec<String> {
+        let state = &self.ranks[rank.index()];
         let mut lines = Vec::new();
         for (&ChannelKey { sender, tag }, channel) in &state.channels {
             if channel.posted.is_empty() {
@@ -155,27 +156,28 @@ impl<N: NetworkModel> Engine<'_, N> {
             for &PostedReceive { at, .. } in &channel.posted {
                 let name = self.name(rank, at);
                 lines.push(format!(
-                    "{name} waits for a message from rank {from} (tag {tag}), to be sent by {senders}"
+                    "{name} waits for a message from {from} (tag {tag}), to be sent by {senders}"
                 ));
             }
         }
         lines
     }
 
-    fn collectives_of(&self, rank: u32) -> Vec<String> {
-        let state = &self.ranks[rank as usize];
+    fn collectives_of(&self, rank: RankIndex) -> Vec<String> {
+        let state = &self.ranks[rank.index()];
         let mut lines = Vec::new();
-        let roles = self.job.workload.roles.iter().enumerate();
-        for (((index, role), place), windows) in roles.zip(&state.places).zip(&self.windows) {
+        let roles = (0..).map(RoleId).zip(&self.job.workload.roles);
+        for (((id, role), place), windows) in roles.zip(&state.places).zip(&self.windows) {
             let Some(place) = place else { continue };
-            for id in windows[place.group as usize].instances.iter().filter_map(|life| life.under_way()) {
-                let sets = &self.instances[id].sets;
+            let instances = windows[place.group as usize].instances.iter();
+            for instance in instances.filter_map(|life| life.under_way()) {
+                let sets = &self.instances[instance].sets;
                 let set = sets[place.slot as usize];
                 let Some(Issue { at, .. }) = set.under_way().and_then(|set| self.sets[set].issued) else {
                     continue;
                 };
                 let absent = sets.iter().enumerate().filter(|&(_, &set)| !self.has_issued(set));
-                let position = |slot: usize| self.quotient.position(RoleId(index as u16), slot as u32);
+                let position = |slot: usize| self.quotient.position(id, slot as u32);
                 let mut absent: Vec<u32> =
                     absent.map(|(slot, _)| role.rank(place.group, position(slot))).collect();
                 absent.sort_unstable();

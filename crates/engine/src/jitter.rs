@@ -7,7 +7,7 @@
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use syncline_units::Time;
+use syncline_units::{RankId, Time};
 
 /// Streams of the generator that nothing else derived from the same seed uses.
 const STARTS: u64 = 1 << 63;
@@ -29,12 +29,12 @@ pub struct Jitter {
 #[derive(Clone, Debug)]
 struct JobGenerator {
     /// The first rank of the job; that of the first job is 0.
-    first: u32,
+    first: RankId,
     generator: ChaCha8Rng,
 }
 
 impl JobGenerator {
-    fn new(first: u32, seed: u64) -> Self {
+    fn new(first: RankId, seed: u64) -> Self {
         Self { first, generator: ChaCha8Rng::seed_from_u64(seed) }
     }
 }
@@ -59,15 +59,15 @@ impl Jitter {
         let square = libm::log1p(compute * compute);
         let factor = LogFactor { mean: -square / 2.0, deviation: libm::sqrt(square) };
         let compute = (compute > 0.0).then_some(factor);
-        Self { generators: vec![JobGenerator::new(0, seed)], start, compute }
+        Self { generators: vec![JobGenerator::new(RankId(0), seed)], start, compute }
     }
 
     /// Jitter for several jobs, given as `(first rank, seed)`, ascending from rank 0. Each rank draws the same
     /// numbers as when its job runs by itself.
     #[must_use]
-    pub fn of_jobs(mut self, jobs: impl IntoIterator<Item = (u32, u64)>) -> Self {
+    pub fn of_jobs(mut self, jobs: impl IntoIterator<Item = (RankId, u64)>) -> Self {
         self.generators = jobs.into_iter().map(|(first, seed)| JobGenerator::new(first, seed)).collect();
-        debug_assert!(self.generators.first().is_some_and(|job| job.first == 0));
+        debug_assert!(self.generators.first().is_some_and(|job| job.first == RankId(0)));
         self
     }
 
@@ -77,7 +77,7 @@ impl Jitter {
     }
 
     /// When `rank` starts: uniform from 0 to the latest start, both included.
-    pub fn start(&self, rank: u32) -> Time {
+    pub fn start(&self, rank: RankId) -> Time {
         if self.start.is_zero() {
             return Time::ZERO;
         }
@@ -89,7 +89,7 @@ impl Jitter {
     /// Duration of `task` of `rank` in `iteration`, which takes `work` without jitter. The factor is lognormal with
     /// mean 1.
     #[inline]
-    pub(crate) fn time(&self, rank: u32, iteration: u32, task: u32, work: Time) -> Time {
+    pub(crate) fn time(&self, rank: RankId, iteration: u32, task: u32, work: Time) -> Time {
         match self.compute {
             Some(factor) if !work.is_zero() => self.varied(factor, rank, iteration, task, work),
             _ => work,
@@ -99,7 +99,7 @@ impl Jitter {
     fn varied(
         &self,
         LogFactor { mean, deviation }: LogFactor,
-        rank: u32,
+        rank: RankId,
         iteration: u32,
         task: u32,
         work: Time,
@@ -113,11 +113,11 @@ impl Jitter {
     }
 
     /// Draws two numbers for a place.
-    fn draw(&self, stream: u64, rank: u32, place: u64) -> [u64; 2] {
+    fn draw(&self, stream: u64, rank: RankId, place: u64) -> [u64; 2] {
         let job = self.generators.partition_point(|job| job.first <= rank) - 1;
         let JobGenerator { first, generator } = &self.generators[job];
         let mut generator = generator.clone();
-        generator.set_stream(stream | u64::from(rank - first));
+        generator.set_stream(stream | u64::from(rank.0 - first.0));
         generator.set_word_pos(u128::from(place) * BLOCK);
         [generator.next_u64(), generator.next_u64()]
     }
@@ -136,7 +136,7 @@ mod tests {
     fn nothing_varies_without_jitter() {
         let jitter = Jitter::default();
         assert!(!jitter.varies());
-        assert_eq!((jitter.start(3), jitter.time(3, 1, 2, Time(77))), (Time::ZERO, Time(77)));
+        assert_eq!((jitter.start(RankId(3)), jitter.time(RankId(3), 1, 2, Time(77))), (Time::ZERO, Time(77)));
     }
 
     /// Uniform on 0 to L: mean L / 2, variance L^2 / 12, and both ends are reached.
@@ -144,14 +144,15 @@ mod tests {
     fn starts_are_uniformly_distributed() {
         let (latest, ranks) = (1_000_000u64, 40_000u32);
         let jitter = Jitter::new(Time(latest), 0.0, 7);
-        let starts: Vec<f64> = (0..ranks).map(|rank| jitter.start(rank).0 as f64 / latest as f64).collect();
+        let starts: Vec<f64> =
+            (0..ranks).map(|rank| jitter.start(RankId(rank)).0 as f64 / latest as f64).collect();
         let mean = starts.iter().sum::<f64>() / f64::from(ranks);
         let variance = starts.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / f64::from(ranks);
         // Four standard errors of each.
         assert!((mean - 0.5).abs() < 4.0 * (1.0 / 12.0 / f64::from(ranks)).sqrt(), "{mean}");
         assert!((variance - 1.0 / 12.0).abs() < 4.0 * (1.0 / 180.0 / f64::from(ranks)).sqrt(), "{variance}");
         assert!(starts.iter().all(|&x| (0.0..=1.0).contains(&x)));
-        assert_eq!((0..100).map(|rank| Jitter::new(Time(1), 0.0, 0).start(rank).0).max(), Some(1));
+        assert_eq!((0..100).map(|rank| Jitter::new(Time(1), 0.0, 0).start(RankId(rank)).0).max(), Some(1));
     }
 
     /// The factor is lognormal: mean 1, the requested coefficient of variation, median exp(-s^2 / 2).
@@ -162,7 +163,9 @@ mod tests {
             let work = 1e9;
             let count = 40_000;
             let mut factors: Vec<f64> = (0..count)
-                .map(|at| jitter.time(at % 50, at / 50 % 40, at / 2000, Time(work as u64)).0 as f64 / work)
+                .map(|at| {
+                    jitter.time(RankId(at % 50), at / 50 % 40, at / 2000, Time(work as u64)).0 as f64 / work
+                })
                 .collect();
             let n = f64::from(count);
             let mean = factors.iter().sum::<f64>() / n;
@@ -179,8 +182,9 @@ mod tests {
     #[test]
     fn joined_jobs_draw_the_same_numbers_as_single_jobs() {
         let jitter = |seed| Jitter::new(Time(1 << 40), 0.1, seed);
-        let joined = jitter(0).of_jobs([(0, 5), (3, 7), (4, 5)]);
+        let joined = jitter(0).of_jobs([(0, 5), (3, 7), (4, 5)].map(|(first, seed)| (RankId(first), seed)));
         for (rank, seed, own) in [(0, 5, 0), (2, 5, 2), (3, 7, 0), (4, 5, 0), (9, 5, 5)] {
+            let [rank, own] = [rank, own].map(RankId);
             assert_eq!(joined.start(rank), jitter(seed).start(own));
             let work = Time(1 << 40);
             assert_eq!(joined.time(rank, 1, 2, work), jitter(seed).time(own, 1, 2, work));
@@ -190,7 +194,7 @@ mod tests {
     #[test]
     fn numbers_depend_on_seed_rank_iteration_and_task() {
         let time = |seed, rank, iteration, task| {
-            Jitter::new(Time::ZERO, 0.1, seed).time(rank, iteration, task, Time(1 << 40)).0
+            Jitter::new(Time::ZERO, 0.1, seed).time(RankId(rank), iteration, task, Time(1 << 40)).0
         };
         let (first, others) =
             (time(1, 2, 3, 4), [time(0, 2, 3, 4), time(1, 0, 3, 4), time(1, 2, 0, 4), time(1, 2, 3, 0)]);

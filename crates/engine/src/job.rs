@@ -7,8 +7,21 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_fabric::Symmetry;
 use syncline_plan::Algorithm;
-use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Time, Turn, Turned};
+use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, RankId, Time, Turn, Turned};
 use syncline_workload::{RoleId, TaskKind, Workload};
+
+/// The index of a plan in [`Job::plans`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct PlanId(pub u32);
+
+impl PlanId {
+    /// The index into a table of plans.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A job, ready to run.
 #[derive(Debug)]
@@ -23,14 +36,14 @@ pub struct Job<'a> {
     pub jitter: Jitter,
     /// Distinct plans.
     pub plans: Vec<CollectivePlan>,
-    /// By class and task, the index of its plan; `None` for tasks that are not collectives.
-    pub plan_of: Vec<Vec<Option<u32>>>,
+    /// By class and task, its plan; `None` for tasks that are not collectives.
+    pub plan_of: Vec<Vec<Option<PlanId>>>,
     /// NPU of each rank; if empty, rank `i` is on NPU `i`.
     pub placement: Vec<NpuId>,
     /// When each rank begins; if empty, at time zero.
     pub starts: Vec<Time>,
     /// The first rank of each job, if several share the fabric; empty for a single job.
-    pub jobs: Vec<u32>,
+    pub jobs: Vec<RankId>,
     /// Which ranks are simulated. If ranks stand for others, rank `i` must be on NPU `i`, every turn must leave
     /// everything unchanged, and point-to-point tasks must stay at one coordinate of every turned axis.
     pub symmetry: Symmetry,
@@ -41,7 +54,7 @@ pub struct Job<'a> {
     /// Scheduling queues and directions of each accounting dimension (see [`PhasePlan::dim`]).
     pub dims: Vec<Lanes>,
     /// Ranks whose spans are recorded, ascending.
-    pub traced: Vec<u32>,
+    pub traced: Vec<RankId>,
     /// Most spans recorded.
     pub max_spans: u64,
 }
@@ -49,14 +62,14 @@ pub struct Job<'a> {
 impl Job<'_> {
     /// The number of the job that `rank` belongs to.
     #[inline]
-    pub fn number(&self, rank: u32) -> u32 {
+    pub fn number(&self, rank: RankId) -> u32 {
         (self.jobs.partition_point(|&first| first <= rank) as u32).saturating_sub(1)
     }
 
     /// The NPU of `rank`.
     #[inline]
-    pub fn npu(&self, rank: u32) -> NpuId {
-        if self.placement.is_empty() { NpuId(rank) } else { self.placement[rank as usize] }
+    pub fn npu(&self, rank: RankId) -> NpuId {
+        if self.placement.is_empty() { NpuId(rank.0) } else { self.placement[rank.index()] }
     }
 }
 
@@ -166,14 +179,14 @@ pub struct PhasePlan {
 /// The role that uses each of `plans` plans, given the plan of each task.
 pub fn roles_of_plans(
     workload: &Workload,
-    plan_of: &[Vec<Option<u32>>],
+    plan_of: &[Vec<Option<PlanId>>],
     plans: usize,
 ) -> Vec<Option<RoleId>> {
     let mut roles = vec![None; plans];
     for (graph, of) in workload.classes.iter().zip(plan_of) {
         for (task, &plan) in graph.tasks.iter().zip(of) {
             if let (TaskKind::Collective { role, .. }, Some(plan)) = (&task.kind, plan) {
-                roles[plan as usize] = Some(*role);
+                roles[plan.index()] = Some(*role);
             }
         }
     }

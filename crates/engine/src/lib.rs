@@ -40,7 +40,8 @@ mod waits;
 
 pub use jitter::Jitter;
 pub use job::{
-    CollectivePlan, GroupAxis, Job, Lanes, PhasePlan, QueueOrder, Schedule, Schedulers, roles_of_plans,
+    CollectivePlan, GroupAxis, Job, Lanes, PhasePlan, PlanId, QueueOrder, Schedule, Schedulers,
+    roles_of_plans,
 };
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
@@ -49,7 +50,7 @@ use event::EventKind;
 use keys::Keys;
 use numbers::{ClassIndex, Numbers};
 use prefetch::prefetch;
-use quotient::Quotient;
+use quotient::{Quotient, RankIndex};
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::{Id, Slab};
 use state::{
@@ -62,7 +63,7 @@ use syncline_critical_path::{StretchId, Trail, Watched, watched, watched_by_path
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_net_api::{Activity, Calendar, Call, NetworkModel};
 pub use syncline_timeline::Ended;
-use syncline_units::Time;
+use syncline_units::{RankId, Time};
 use syncline_workload::{Part, RoleId, Seating, TaskKind};
 
 /// A run in progress.
@@ -99,7 +100,7 @@ pub struct Engine<'a, N> {
     /// Runs whose program has ended.
     ended: VecDeque<EndedRun>,
     /// Ranks whose compute or memory unit may start its next task.
-    to_start: VecDeque<u32>,
+    to_start: VecDeque<RankIndex>,
     record: Record,
     tracer: Tracer,
     /// When each rank's compute was busy.
@@ -123,7 +124,7 @@ fn places(
     job: &Job<'_>,
     quotient: &Quotient<'_>,
     scheduled: &[bool],
-    rank: u32,
+    rank: RankId,
 ) -> (Vec<Option<Place>>, u32) {
     let mut schedulers = 0;
     let mut place = |role: RoleId, Seating { group, position }| {
@@ -137,7 +138,7 @@ fn places(
         Place { group, slot: quotient.slot(role, position), scheduler }
     };
     let roles = (0..).map(RoleId).zip(&job.workload.roles);
-    let places = roles.map(|(id, role)| role.seat(rank).map(|seat| place(id, seat))).collect();
+    let places = roles.map(|(id, role)| role.seat(rank.0).map(|seat| place(id, seat))).collect();
     (places, schedulers)
 }
 
@@ -166,14 +167,14 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
         let quotient = Quotient::new(job);
         let scheduled = workload.with_collectives();
-        let mut traced: Vec<u32> = job.traced.iter().map(|&rank| quotient.index(rank)).collect();
+        let mut traced: Vec<RankIndex> = job.traced.iter().map(|&rank| quotient.index(rank)).collect();
         traced.sort_unstable();
         traced.dedup();
         let count = quotient.ranks(workload.ranks);
         let ranks = (0..count)
             .map(|index| {
-                let rank = quotient.rank(index);
-                let class = workload.class_of(rank);
+                let rank = quotient.rank(RankIndex(index));
+                let class = workload.class_of(rank.0);
                 let graph = &workload.classes[class as usize];
                 let (places, schedulers) = places(job, &quotient, &scheduled, rank);
                 Rank {
@@ -246,15 +247,15 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             boundary: false,
             steady,
         };
-        for rank in 0..count {
-            if engine.ranks[rank as usize].tasks_left > 0 {
+        for rank in engine.rank_indices() {
+            if engine.ranks[rank.index()].tasks_left > 0 {
                 engine.unfinished += 1;
-                match job.starts.get(rank as usize).copied().unwrap_or_default() {
+                match job.starts.get(engine.quotient.rank(rank).index()).copied().unwrap_or_default() {
                     Time::ZERO => engine.open_iteration(rank, Cause::Start),
                     start => {
                         // A rank waits for nothing before its job begins.
-                        engine.ranks[rank as usize].compute.idle_since = start;
-                        engine.calendar.at(start, EventKind::Begin as u8, u64::from(rank), rank, 0);
+                        engine.ranks[rank.index()].compute.idle_since = start;
+                        engine.calendar.at(start, EventKind::Begin as u8, u64::from(rank.0), rank.0, 0);
                     }
                 }
             }
@@ -319,8 +320,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                     self.after = self.calendar.trail.meet(last_left, self.now, reached);
                     self.end_phase(run);
                 }
-                EventKind::ComputeDone => self.compute_done(event.subject),
-                EventKind::MemoryDone => self.memory_done(event.subject),
+                EventKind::ComputeDone => self.compute_done(RankIndex(event.subject)),
+                EventKind::MemoryDone => self.memory_done(RankIndex(event.subject)),
                 EventKind::Inject => self.inject(Id::new(event.subject)),
                 EventKind::Left => self.has_left(Id::new(event.subject)),
                 EventKind::Admit => {
@@ -329,7 +330,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 }
                 EventKind::Begin => {
                     self.after = StretchId::START;
-                    self.open_iteration(event.subject, Cause::Start);
+                    self.open_iteration(RankIndex(event.subject), Cause::Start);
                 }
                 EventKind::Sent => {
                     let id = Id::new(event.subject);
@@ -459,9 +460,15 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         self.record.iterations_repeated = self.steady.skipped_steps;
         self.record.micro_batches_repeated = self.steady.skipped;
         let job = self.job;
-        self.record.spans = self.tracer.spans(|label| label_text(job, label));
+        let number = |rank| self.quotient.rank(rank);
+        self.record.spans = self.tracer.spans(|label| label_text(job, label), number);
         self.quotient.copy_spans(job, &mut self.record.spans);
         Ok((self.record, self.network))
+    }
+
+    /// The indices of all simulated ranks.
+    fn rank_indices(&self) -> impl Iterator<Item = RankIndex> + use<N> {
+        (0..self.ranks.len() as u32).map(RankIndex)
     }
 
     /// Stops watching the first iterations once rank 0 is done with them, if it has more.
@@ -495,12 +502,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         if !self.calendar.trail.is_on() {
             return;
         }
-        self.watched.found = self.watched.path(&self.calendar.trail);
-        let path = &mut self.watched.found;
-        path.rank = self.quotient.rank(path.rank);
-        for segment in &mut path.segments {
-            segment.rank = self.quotient.rank(segment.rank);
-        }
+        let number = |index| self.quotient.rank(RankIndex(index));
+        self.watched.found = self.watched.path(&self.calendar.trail, &number);
         self.calendar.trail.stop();
         self.watched.iterations = 0;
     }
@@ -535,23 +538,23 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let runs = instances.flat_map(|instance| &instance.chunks).flat_map(|chunk| &chunk.runs);
         for run in runs.filter_map(|life| life.under_way()) {
             let ChunkRun { rank, tally, .. } = &self.runs[run];
-            let row = &mut self.record.ranks[*rank as usize];
+            let row = &mut self.record.ranks[rank.index()];
             row.sent += tally.sent;
             row.received += tally.received;
         }
-        for rank in 0..self.ranks.len() as u32 {
-            let state = &mut self.ranks[rank as usize];
+        for rank in self.rank_indices() {
+            let state = &mut self.ranks[rank.index()];
             if state.tasks_left == 0 {
                 continue;
             }
-            let record = &mut self.record.ranks[rank as usize];
+            let record = &mut self.record.ranks[rank.index()];
             record.finish = now;
             if state.communicating > 0 {
                 record.communication += now.saturating_sub(state.communicating_since);
             }
             if let Some(RunningTask { at, start }) = state.compute.running {
                 let layer = self.layer(rank, at.task);
-                self.record.ranks[rank as usize].compute += now.saturating_sub(start);
+                self.record.ranks[rank.index()].compute += now.saturating_sub(start);
                 let part = self.task(rank, at.task).part as usize;
                 self.record.layers[layer].compute[part] += u128::from(now.saturating_sub(start).0);
             } else {
@@ -565,8 +568,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 }
 
 /// The name of a task.
-pub fn task_name(job: &Job<'_>, rank: u32, task: u32) -> String {
-    label_text(job, Label::Task { class: job.workload.class_of(rank), task })
+pub fn task_name(job: &Job<'_>, rank: RankId, task: u32) -> String {
+    label_text(job, Label::Task { class: job.workload.class_of(rank.0), task })
 }
 
 /// Joins the words that are not empty.

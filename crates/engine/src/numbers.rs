@@ -6,7 +6,7 @@
 //! iteration, however many collectives other roles have. The last micro-batch of a step may have more collectives
 //! than the others, so each count is a pair: `[usual, last]`.
 
-use syncline_workload::{TaskGraph, TaskKind};
+use syncline_workload::{RoleId, TaskGraph, TaskKind};
 
 /// What the engine often looks up about the tasks of a class.
 #[derive(Debug)]
@@ -84,15 +84,21 @@ impl Numbers {
     }
 
     /// The sequence number of the first collective of `role` in `iteration`.
-    pub(crate) fn first(&self, role: usize, iteration: u32) -> u32 {
-        self.until(iteration, self.of_role[role].map(u64::from)) as u32
+    pub(crate) fn first(&self, role: RoleId, iteration: u32) -> u32 {
+        self.until(iteration, self.of_role[role.index()].map(u64::from)) as u32
     }
 
     /// The numbers of a class's collective task of `role` in `iteration`.
-    pub(crate) fn of(&self, class: &ClassIndex, role: usize, iteration: u32, task: u32) -> CollectiveNumbers {
+    pub(crate) fn of(
+        &self,
+        class: &ClassIndex,
+        role: RoleId,
+        iteration: u32,
+        task: u32,
+    ) -> CollectiveNumbers {
         let which = self.which(iteration);
         let ordinal = class.ordinal[task as usize][which];
-        let number = self.until(iteration, self.all) + self.before[role][which] + u64::from(ordinal);
+        let number = self.until(iteration, self.all) + self.before[role.index()][which] + u64::from(ordinal);
         CollectiveNumbers { sequence: self.first(role, iteration) + ordinal, number: 1 + number }
     }
 
@@ -102,7 +108,7 @@ impl Numbers {
     }
 
     /// By how much the sequence numbers of `role` grow over `iterations` iterations from `start`.
-    pub(crate) fn of_role_in(&self, role: usize, start: u32, iterations: u32) -> u32 {
+    pub(crate) fn of_role_in(&self, role: RoleId, start: u32, iterations: u32) -> u32 {
         self.first(role, start + iterations).wrapping_sub(self.first(role, start))
     }
 
@@ -120,7 +126,7 @@ impl Numbers {
 mod tests {
     use super::*;
     use syncline_units::{Bytes, CollectiveKind};
-    use syncline_workload::{GraphBuilder, Part, RoleId, Task};
+    use syncline_workload::{GraphBuilder, Part, Task};
 
     #[test]
     fn numbers_have_no_gaps_with_extra_collectives_in_the_last_micro_batch() {
@@ -147,15 +153,15 @@ mod tests {
                 for (task, role) in [(1, 0), (2, 0), (0, 1), (3, 1)] {
                     if graph.is_done_in(task, iteration) {
                         let CollectiveNumbers { sequence, number } =
-                            numbers.of(&class, role, iteration, task);
+                            numbers.of(&class, RoleId(role), iteration, task);
                         all.push(number);
-                        of_role[role].push(sequence);
+                        of_role[usize::from(role)].push(sequence);
                     }
                 }
             }
             let count = all.len() as u64;
             assert_eq!(all, (1..=count).collect::<Vec<_>>());
-            for (role, sequence) in of_role.iter().enumerate() {
+            for (role, sequence) in (0..).map(RoleId).zip(&of_role) {
                 let count = sequence.len() as u32;
                 assert_eq!(*sequence, (0..count).collect::<Vec<_>>());
                 assert_eq!(numbers.of_role_in(role, 0, graph.iterations), count);

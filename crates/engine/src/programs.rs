@@ -8,7 +8,7 @@ use syncline_critical_path::{NO_TIER, Origin, Purpose, StretchId};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::{NetworkModel, Owner, Sent, Transfer};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
-use syncline_units::{Bytes, Extent, Time};
+use syncline_units::{Bytes, Extent, RankId, Time};
 
 /// Bits for the distance from receiver to sender, which orders messages at the same place of a plan.
 const DISTANCE_BITS: u32 = 18;
@@ -100,7 +100,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         part: Extent,
     ) {
         let run = &mut self.runs[run_id];
-        let plan = &self.job.plans[run.plan as usize];
+        let plan = &self.job.plans[run.plan.index()];
         let phase = &plan.phases[usize::from(run.phase)];
         let space = if blocks.buffer == Buffer::Data { part } else { seat.space(blocks.buffer, part) };
         let bytes = blocks.extent(space).len() * plan.element;
@@ -108,10 +108,10 @@ impl<N: NetworkModel> Engine<'_, N> {
         let position = run.first + to * phase.axis.weight;
         let instance = &self.instances[run.instance];
         let receiver = match run.peers {
-            Some(line) => line.rank(to),
+            Some(line) => RankId(line.rank(to)),
             None => {
                 let record = &instance.record;
-                self.job.workload.roles[record.role.index()].rank(record.group, position)
+                RankId(self.job.workload.roles[record.role.index()].rank(record.group, position))
             }
         };
         // Messages at the same time are ordered by collective, chunk and distance, which are the same on all ranks.
@@ -202,7 +202,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             }
             MessageOf::Collective { run, .. } => {
                 let run = &self.runs[run];
-                let kind = self.job.plans[run.plan as usize].kind;
+                let kind = self.job.plans[run.plan.index()].kind;
                 Owner { layer: self.instances[run.instance].record.layer, kind: Some(kind) }
             }
         }
@@ -217,7 +217,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let of = match message.of {
             MessageOf::PointToPoint(id) => {
                 let task = self.point_to_point[id].at.task;
-                Purpose::message(message.sender, task, self.calendar.trail.visit())
+                Purpose::message(message.sender.0, task, self.calendar.trail.visit())
             }
             MessageOf::Collective { run, .. } => self.runs[run].purpose,
         };
@@ -260,7 +260,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         };
         self.record.sent += message.bytes;
         match (self.network.send(self.now, &transfer, &mut self.calendar), message.of) {
-            (Sent::NoRoute, _) => self.failure = Some(no_route(&transfer, message)),
+            (Sent::NoRoute, _) => self.failure = Some(no_route(&transfer, sender, message.receiver)),
             (Sent::TooFar, _) => self.failure = Some(too_far(&transfer, self.network.name())),
             (Sent::Later, MessageOf::PointToPoint(_)) => {}
             (Sent::Later, MessageOf::Collective { run, .. }) => self.runs[run].unsent += 1,
@@ -354,7 +354,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         }
         run.tally.reduction += time.0;
         let purpose = run.purpose;
-        let state = &mut self.ranks[run.rank as usize];
+        let state = &mut self.ranks[run.rank.index()];
         let start = state.reducer_free.max(self.now);
         let end = start.saturating_add(time);
         if self.calendar.trail.is_on() {
@@ -379,7 +379,7 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// A received message has been combined with local data.
     pub(crate) fn reduced(&mut self, run_id: Id<ChunkRun>, stream: u32) {
         if self.calendar.trail.is_on() {
-            let rank = self.runs[run_id].rank as usize;
+            let rank = self.runs[run_id].rank.index();
             self.after = self.ranks[rank].reducing.pop_front().unwrap_or(StretchId::START);
         }
         self.receive_complete(run_id, stream);
@@ -426,12 +426,9 @@ fn too_far(transfer: &Transfer, model: &str) -> Diagnostic {
         .help("use another network model, or a fabric of smaller diameter")
 }
 
-fn no_route(transfer: &Transfer, message: &Message) -> Diagnostic {
+fn no_route(transfer: &Transfer, sender: RankId, receiver: RankId) -> Diagnostic {
     Diagnostic::error(Code::NoRoute, "two NPUs that must exchange messages are not connected")
         .key("fabric")
-        .found(format!(
-            "{} (rank {}) to {} (rank {})",
-            transfer.from, message.sender, transfer.to, message.receiver
-        ))
+        .found(format!("{} ({sender}) to {} ({receiver})", transfer.from, transfer.to))
         .help("add links between them, or place the ranks on connected NPUs")
 }

@@ -11,18 +11,32 @@
 //! In the engine's tables, ranks are numbered by class. Positions in a group are numbered by *slot*: positions that
 //! turns map onto each other share a slot. Without turned axes, both numberings are the ordinary ones.
 
-use crate::job::{Job, PhasePlan, roles_of_plans};
+use crate::job::{Job, PhasePlan, PlanId, roles_of_plans};
 use syncline_fabric::Symmetry;
 use syncline_timeline::{Flow, Span, Spans};
 use syncline_units::{NpuId, RankId};
 use syncline_workload::{Axis, Role, RoleId};
+
+/// The index of a rank in the engine's tables: the number of its class. Without symmetric ranks, it equals the rank's
+/// own number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[repr(transparent)]
+pub(crate) struct RankIndex(pub(crate) u32);
+
+impl RankIndex {
+    /// The index into a table.
+    #[inline]
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The classes of ranks, and the resulting tables for groups and plans.
 #[derive(Debug)]
 pub(crate) struct Quotient<'a> {
     symmetry: &'a Symmetry,
     /// The representative of each class.
-    representatives: Vec<u32>,
+    representatives: Vec<RankId>,
     roles: Vec<Slots>,
     /// By plan and phase.
     lines: Vec<Vec<SlotLine>>,
@@ -62,7 +76,7 @@ impl<'a> Quotient<'a> {
         let symmetry = &job.symmetry;
         let representatives = match symmetry.is_none() {
             true => Vec::new(),
-            false => (0..symmetry.classes()).map(|class| symmetry.representative(class).0).collect(),
+            false => (0..symmetry.classes()).map(|class| RankId(symmetry.representative(class).0)).collect(),
         };
         let roles: Vec<Slots> = job.workload.roles.iter().map(|role| Slots::new(role, symmetry)).collect();
         let role_of = roles_of_plans(job.workload, &job.plan_of, job.plans.len());
@@ -85,13 +99,13 @@ impl<'a> Quotient<'a> {
 
     /// The rank at `index` in the engine's tables.
     #[inline]
-    pub(crate) fn rank(&self, index: u32) -> u32 {
-        if self.representatives.is_empty() { index } else { self.representatives[index as usize] }
+    pub(crate) fn rank(&self, index: RankIndex) -> RankId {
+        if self.representatives.is_empty() { RankId(index.0) } else { self.representatives[index.index()] }
     }
     /// The index of `rank` in the engine's tables.
     #[inline]
-    pub(crate) fn index(&self, rank: u32) -> u32 {
-        if self.representatives.is_empty() { rank } else { self.symmetry.class(NpuId(rank)) }
+    pub(crate) fn index(&self, rank: RankId) -> RankIndex {
+        RankIndex(if self.representatives.is_empty() { rank.0 } else { self.symmetry.class(NpuId(rank.0)) })
     }
 
     /// Replaces the spans of representatives by copies for each traced rank.
@@ -101,21 +115,21 @@ impl<'a> Quotient<'a> {
         }
         let own = std::mem::take(&mut spans.spans);
         let like = |span: &Span| {
-            let index = span.rank.0;
+            let index = self.index(span.rank);
             job.traced.iter().copied().filter(move |&rank| self.index(rank) == index)
         };
         let copies = own.iter().enumerate().flat_map(|(from, span)| like(span).map(move |rank| (from, rank)));
-        let mut copies: Vec<(usize, u32)> = copies.collect();
+        let mut copies: Vec<(usize, RankId)> = copies.collect();
         let most = usize::try_from(job.max_spans).unwrap_or(usize::MAX);
         spans.left_out += copies.len().saturating_sub(most) as u64;
         copies.truncate(most);
-        spans.spans = copies.iter().map(|&(from, rank)| Span { rank: RankId(rank), ..own[from] }).collect();
+        spans.spans = copies.iter().map(|&(from, rank)| Span { rank, ..own[from] }).collect();
         // Both ends of a message are equally far from their representatives.
         for Flow { from, to } in std::mem::take(&mut spans.flows) {
             let [sent, received] = [from, to].map(|at| &own[at as usize]);
-            let [sender, receiver] = [sent, received].map(|span| self.rank(span.rank.0));
             spans.flows.extend(like(sent).filter_map(|rank| {
-                let ends = [(from as usize, rank), (to as usize, receiver + (rank - sender))];
+                let ends =
+                    [(from as usize, rank), (to as usize, RankId(received.rank.0 + (rank.0 - sent.rank.0)))];
                 // Copies are sorted by their original, then by rank.
                 let [from, to] = ends.map(|end| copies.binary_search(&end).ok().map(|at| at as u32));
                 Some(Flow { from: from?, to: to? })
@@ -146,12 +160,12 @@ impl<'a> Quotient<'a> {
     }
     /// The axis of a phase, measured in slots.
     #[inline]
-    pub(crate) fn line(&self, plan: u32, phase: u8) -> SlotLine {
-        self.lines[plan as usize][usize::from(phase)]
+    pub(crate) fn line(&self, plan: PlanId, phase: u8) -> SlotLine {
+        self.lines[plan.index()][usize::from(phase)]
     }
     /// The axes of a plan's phases.
-    pub(crate) fn lines(&self, plan: u32) -> &[SlotLine] {
-        &self.lines[plan as usize]
+    pub(crate) fn lines(&self, plan: PlanId) -> &[SlotLine] {
+        &self.lines[plan.index()]
     }
 }
 

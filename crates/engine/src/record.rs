@@ -1,5 +1,7 @@
 //! Results collected while a job runs: sums, and one row per collective, never one per message.
 
+use crate::job::PlanId;
+use crate::quotient::RankIndex;
 use syncline_critical_path::CriticalPath;
 use syncline_net_api::activity::Slice;
 use syncline_timeline::{Ended, Flow, Span, Spans, Track};
@@ -14,7 +16,7 @@ pub struct CollectiveRecord {
     /// Group within the role.
     pub group: u32,
     /// Which plan.
-    pub plan: u32,
+    pub plan: PlanId,
     /// The layer that it belongs to.
     pub layer: Option<u32>,
     /// The part of the layer.
@@ -213,7 +215,7 @@ impl Record {
 /// A span of a traced rank, with a label that is not yet text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    pub(crate) rank: u32,
+    pub(crate) rank: RankIndex,
     pub(crate) track: Track,
     pub(crate) start: Time,
     pub(crate) end: Time,
@@ -235,7 +237,7 @@ pub(crate) enum Label {
 /// Collects spans up to a limit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tracer {
-    pub(crate) ranks: Vec<u32>,
+    pub(crate) ranks: Vec<RankIndex>,
     pub(crate) max: u64,
     pub(crate) marks: Vec<Mark>,
     pub(crate) flows: Vec<Flow>,
@@ -244,7 +246,7 @@ pub(crate) struct Tracer {
 
 impl Tracer {
     #[inline]
-    fn traces(&self, rank: u32) -> bool {
+    fn traces(&self, rank: RankIndex) -> bool {
         !self.ranks.is_empty() && self.ranks.binary_search(&rank).is_ok()
     }
     /// Records a span of a traced rank. Returns its number if it was recorded.
@@ -265,8 +267,12 @@ impl Tracer {
         self.marks.len() as u64 >= self.max
     }
 
-    /// The spans, with labels as text.
-    pub(crate) fn spans(self, mut text: impl FnMut(Label) -> String) -> Spans {
+    /// The spans, with labels as text and the numbers of ranks.
+    pub(crate) fn spans(
+        self,
+        mut text: impl FnMut(Label) -> String,
+        number: impl Fn(RankIndex) -> RankId,
+    ) -> Spans {
         let mut known = std::collections::BTreeMap::new();
         let mut out = Spans { left_out: self.left_out, flows: self.flows, ..Spans::default() };
         for mark in self.marks {
@@ -275,7 +281,7 @@ impl Tracer {
                 out.labels.len() as u32 - 1
             });
             let Mark { rank, track, start, end, bytes, .. } = mark;
-            out.spans.push(Span { rank: RankId(rank), track, start, end, label, bytes: Bytes(bytes) });
+            out.spans.push(Span { rank: number(rank), track, start, end, label, bytes: Bytes(bytes) });
         }
         out
     }

@@ -69,7 +69,7 @@ impl<N: NetworkModel> Engine<'_, N> {
                 }
                 Begins::Chunk(set) => self.issue_first(set),
                 Begins::Set(set) => {
-                    let rank = self.sets[set].rank as usize;
+                    let rank = self.sets[set].rank.index();
                     self.ranks[rank].held.retain(|Reverse(held)| held.set != set);
                     self.activate(set);
                 }

@@ -8,9 +8,9 @@
 
 use crate::Engine;
 use crate::event::EventKind;
-use crate::job::{PhasePlan, QueueOrder};
+use crate::job::{PhasePlan, PlanId, QueueOrder};
 use crate::numbers::CollectiveNumbers;
-use crate::quotient::SlotLine;
+use crate::quotient::{RankIndex, SlotLine};
 use crate::record::{CollectiveRecord, Label, Mark, PhaseRecord};
 use crate::slab::{Id, Life, Slab, Status};
 use crate::state::{
@@ -24,7 +24,7 @@ use std::ops::Range;
 use syncline_critical_path::{Moment, Purpose, StretchId};
 use syncline_net_api::NetworkModel;
 use syncline_timeline::Track;
-use syncline_units::{CollectiveKind, Extent, Time};
+use syncline_units::{CollectiveKind, Extent, RankId, Time};
 use syncline_workload::{RoleId, TaskKind};
 
 /// The run that begins next in a dimension. The order of the fields is the order in which runs go.
@@ -41,21 +41,21 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     /// The phase that `run` is in.
     pub(crate) fn phase(&self, run: Id<ChunkRun>) -> &'a PhasePlan {
         let run = &self.runs[run];
-        &self.job.plans[run.plan as usize].phases[usize::from(run.phase)]
+        &self.job.plans[run.plan.index()].phases[usize::from(run.phase)]
     }
 
     /// Rank `rank` reaches a collective task.
-    pub(crate) fn issue(&mut self, rank: u32, at: At) {
-        let class = self.ranks[rank as usize].class as usize;
+    pub(crate) fn issue(&mut self, rank: RankIndex, at: At) {
+        let class = self.ranks[rank.index()].class as usize;
         let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
         let plan = self.job.plan_of[class][at.task as usize].expect("every collective has a plan");
-        let place = self.ranks[rank as usize].place(role.index());
-        let numbers = self.numbers.of(&self.classes[class], role.index(), at.iteration, at.task);
+        let place = self.ranks[rank.index()].place(role);
+        let numbers = self.numbers.of(&self.classes[class], role, at.iteration, at.task);
         let group = GroupOfRole { role, group: place.group };
         let instance = self.instance(group, numbers, plan, rank, at);
         let id = self.set_of(instance, place.slot);
 
-        let state = &mut self.ranks[rank as usize];
+        let state = &mut self.ranks[rank.index()];
         let count = state.issued;
         state.issued += 1;
         let priority = match self.job.schedule.order {
@@ -71,14 +71,14 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         set.reached = moment;
         set.issued = Some(Issue { at, time: self.now, moment });
         set.priority = priority;
-        if self.job.plans[plan as usize].phases.is_empty() {
+        if self.job.plans[plan.index()].phases.is_empty() {
             self.set_done(id);
             return;
         }
         let begun_elsewhere = self.sets[id].begun > 0;
-        let active = self.ranks[rank as usize].active_sets;
+        let active = self.ranks[rank.index()].active_sets;
         if !begun_elsewhere && !is_below(active, self.job.schedule.concurrent) {
-            self.ranks[rank as usize].held.push(Reverse(QueuedSet { priority, set: id }));
+            self.ranks[rank.index()].held.push(Reverse(QueuedSet { priority, set: id }));
         } else {
             self.activate(id);
         }
@@ -91,9 +91,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             return id;
         }
         let record = &known.record;
-        let role = record.role.index();
-        let position = self.quotient.position(record.role, slot);
-        let rank = self.quotient.index(self.job.workload.roles[role].rank(record.group, position));
+        let role = record.role;
+        let position = self.quotient.position(role, slot);
+        let rank = RankId(self.job.workload.roles[role.index()].rank(record.group, position));
+        let rank = self.quotient.index(rank);
         let set = CollectiveSet {
             rank,
             position,
@@ -102,7 +103,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             plan: record.plan,
             issued: None,
             active: false,
-            scheduler: self.ranks[rank as usize].place(role).scheduler,
+            scheduler: self.ranks[rank.index()].place(role).scheduler,
             priority: 0,
             next_chunk: 0,
             left: known.chunks.len() as u32,
@@ -119,8 +120,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         &mut self,
         GroupOfRole { role, group }: GroupOfRole,
         CollectiveNumbers { sequence, number }: CollectiveNumbers,
-        plan: u32,
-        rank: u32,
+        plan: PlanId,
+        rank: RankIndex,
         at: At,
     ) -> Id<Instance> {
         let task = self.task(rank, at.task);
@@ -131,7 +132,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
         let id = window.instances[offset].under_way().unwrap_or_else(|| {
             let slots = self.quotient.slots(role);
-            let plan_of_it = &self.job.plans[plan as usize];
+            let plan_of_it = &self.job.plans[plan.index()];
             let id = self.instances.insert(Instance {
                 sequence,
                 visit: self.calendar.trail.visit(),
@@ -184,7 +185,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             let runs = (0..instance.chunks.len() as u32).map(|chunk| instance.run(chunk, slot));
             begun.extend(runs.filter_map(Life::under_way).filter(|&run| self.runs[run].begun != 0));
         }
-        self.ranks[rank as usize].active_sets += 1;
+        self.ranks[rank.index()].active_sets += 1;
         self.scheduler(rank, scheduler).ready.push(Reverse(QueuedSet { priority, set: id }));
         for run in begun {
             self.issue_chunk(id, self.runs[run].chunk);
@@ -192,12 +193,12 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         self.admit(rank, scheduler);
     }
 
-    fn scheduler(&mut self, rank: u32, scheduler: u32) -> &mut Scheduler {
-        &mut self.ranks[rank as usize].schedulers[scheduler as usize]
+    fn scheduler(&mut self, rank: RankIndex, scheduler: u32) -> &mut Scheduler {
+        &mut self.ranks[rank.index()].schedulers[scheduler as usize]
     }
 
     /// Issues chunks from a ready queue as the thresholds allow.
-    fn admit(&mut self, rank: u32, scheduler: u32) {
+    fn admit(&mut self, rank: RankIndex, scheduler: u32) {
         let (threshold, batch) = (self.job.schedule.issue_threshold, self.job.schedule.issue_batch);
         let batch = batch.map_or(u32::MAX, NonZeroU32::get);
         let event = self.after;
@@ -243,7 +244,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// Issues the next chunk of the set that goes first. Returns false if there is none.
-    fn issue_next(&mut self, rank: u32, scheduler: u32) -> bool {
+    fn issue_next(&mut self, rank: RankIndex, scheduler: u32) -> bool {
         while let Some(&Reverse(QueuedSet { set: id, .. })) = self.scheduler(rank, scheduler).ready.peek() {
             let set = &mut self.sets[id];
             let instance = &self.instances[set.instance];
@@ -300,7 +301,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             extent: Extent::default(),
             last_sent: Time::ZERO,
             last_left: StretchId::START,
-            purpose: Purpose::task(set.rank, 0),
+            purpose: Purpose::task(set.rank.0, 0),
             tally: Tally::default(),
             early: Vec::new(),
             unsent: 0,
@@ -344,7 +345,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let set_id = run.set;
         let set = &self.sets[set_id];
         let (rank, position, slot, scheduler) = (set.rank, set.position, set.slot, set.scheduler);
-        let phases = &self.job.plans[set.plan as usize].phases;
+        let phases = &self.job.plans[set.plan.index()].phases;
         let first = usize::from(run.phase);
         let next =
             (first..phases.len()).find(|&phase| phases[phase].takes_part(position)).unwrap_or(phases.len());
@@ -402,7 +403,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         run.lane = lane;
         run.queue = queue;
         let unlimited = self.job.schedule.outstanding.is_none();
-        if begun_elsewhere || unlimited && self.has_room(rank as usize, scheduler as usize, queue, dim) {
+        if begun_elsewhere || unlimited && self.has_room(rank, scheduler as usize, queue, dim) {
             self.start(run_id);
             return;
         }
@@ -413,8 +414,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
     }
 
-    fn has_room(&self, rank: usize, scheduler: usize, queue: u32, dim: usize) -> bool {
-        let state = &self.ranks[rank];
+    fn has_room(&self, rank: RankIndex, scheduler: usize, queue: u32, dim: usize) -> bool {
+        let state = &self.ranks[rank.index()];
         let running = state.schedulers[scheduler].queues[queue as usize].running;
         is_below(running, self.job.schedule.active_chunks)
             && is_below(state.running[dim], self.job.schedule.outstanding)
@@ -466,7 +467,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         self.to_tell.remove(id);
         let Some(instance) = self.instance_under_way(role, group, sequence) else { return };
         let plan = self.instances[instance].record.plan;
-        let phase = &self.job.plans[plan as usize].phases[usize::from(phase_index)];
+        let phase = &self.job.plans[plan.index()].phases[usize::from(phase_index)];
         if self.instances[instance].chunks[chunk as usize].left == 0
             || *self.begun(instance, chunk, phase_index, slot) == self.quotient.line(plan, phase_index).size
         {
@@ -482,7 +483,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             }
             let run_id = self.run_of(instance, chunk, other);
             let run = &mut self.runs[run_id];
-            let (set_id, rank) = (run.set, run.rank as usize);
+            let (set_id, rank) = (run.set, run.rank);
             self.sets[set_id].begun += u32::from(run.begun == 0);
             // Earlier phases too: the ranks that have begun this phase wait for this rank to finish those.
             run.begun |= u64::MAX >> (u64::BITS - 1 - u32::from(phase_index));
@@ -490,7 +491,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 ChunkStage::Waiting if run.phase <= phase_index => self.start_waiting(run_id),
                 ChunkStage::Unissued if self.sets[set_id].active => self.issue_chunk(set_id, chunk),
                 ChunkStage::Unissued if self.sets[set_id].issued.is_some() => {
-                    self.ranks[rank].held.retain(|Reverse(held)| held.set != set_id);
+                    self.ranks[rank.index()].held.retain(|Reverse(held)| held.set != set_id);
                     self.activate(set_id);
                 }
                 _ => {}
@@ -510,25 +511,25 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let dim = usize::from(phase.dim);
         let run = &mut self.runs[run_id];
         let set = &self.sets[run.set];
-        let plan = &self.job.plans[set.plan as usize];
+        let plan = &self.job.plans[set.plan.index()];
         run.stage = ChunkStage::Running;
         run.extent = phase.extent(plan.chunks[run.chunk as usize], set.position);
         run.coordinate = phase.coordinate(set.position);
         run.first = set.position - run.coordinate * phase.axis.weight;
         let instance = &mut self.instances[set.instance];
         let role = &self.job.workload.roles[instance.record.role.index()];
-        run.peers = role.line(self.quotient.rank(set.rank), phase.axis.weight, phase.axis.size);
+        run.peers = role.line(self.quotient.rank(set.rank).0, phase.axis.weight, phase.axis.size);
         run.streams.clear();
         run.streams.resize(phase.streams as usize, Stream::default());
         run.streams_left = phase.streams;
         let waited = self.now.saturating_sub(run.entered);
         run.entered = self.now;
         let task = set.issued.map_or(0, |issue| issue.at.task);
-        run.purpose = Purpose::phase(set.rank, task, instance.visit, phase.dim);
+        run.purpose = Purpose::phase(set.rank.0, task, instance.visit, phase.dim);
         let record = &mut instance.record.phases[usize::from(run.phase)];
         record.queue_wait += u128::from(waited.0);
         record.chunks += 1;
-        let rank = &mut self.ranks[set.rank as usize];
+        let rank = &mut self.ranks[set.rank.index()];
         let queue = &mut rank.schedulers[set.scheduler as usize].queues[run.queue as usize];
         queue.running += 1;
         self.after = self.calendar.trail.meet(self.after, self.now, run.reached);
@@ -587,7 +588,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             bytes: 0,
         };
         let tally = std::mem::take(&mut run.tally);
-        let row = &mut self.record.ranks[rank as usize];
+        let row = &mut self.record.ranks[rank.index()];
         row.sent += tally.sent;
         row.received += tally.received;
         let sums = &mut self.instances[set.instance].record.phases[usize::from(run.phase)];
@@ -595,7 +596,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         sums.bytes += tally.received;
         sums.network_delay += u128::from(tally.network_delay);
         sums.reduction += u128::from(tally.reduction);
-        let state = &mut self.ranks[rank as usize];
+        let state = &mut self.ranks[rank.index()];
         state.running[dim] -= 1;
         let own = &mut state.schedulers[scheduler as usize];
         own.queues[queue as usize].running -= 1;
@@ -626,18 +627,18 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     /// Starts chunks that wait in a scheduler's queues of a dimension, as far as there is room. With a limit on the
     /// chunks of the dimension (`outstanding`), the chunk that goes first is chosen among the queues of all
     /// schedulers.
-    fn fill(&mut self, rank: u32, scheduler: u32, dim: usize) {
+    fn fill(&mut self, rank: RankIndex, scheduler: u32, dim: usize) {
         let first = self.first_queue[dim];
         let queues = first..first + 2 * self.job.dims[dim].queues;
         if self.job.schedule.outstanding.is_some() {
-            while let Some(first) = self.goes_first(rank as usize, dim, queues.clone()) {
+            while let Some(first) = self.goes_first(rank, dim, queues.clone()) {
                 self.scheduler(rank, first.scheduler).queues[first.queue as usize].waiting.pop_first();
                 self.start(first.queued.run);
             }
             return;
         }
         for queue in queues {
-            while self.has_room(rank as usize, scheduler as usize, queue, dim) {
+            while self.has_room(rank, scheduler as usize, queue, dim) {
                 let waiting = &mut self.scheduler(rank, scheduler).queues[queue as usize].waiting;
                 let Some(first) = waiting.pop_first() else { break };
                 self.start(first.run);
@@ -646,8 +647,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// The run that goes first, among the queues of a dimension that have room.
-    fn goes_first(&self, rank: usize, dim: usize, queues: Range<u32>) -> Option<NextRun> {
-        let state = &self.ranks[rank];
+    fn goes_first(&self, rank: RankIndex, dim: usize, queues: Range<u32>) -> Option<NextRun> {
+        let state = &self.ranks[rank.index()];
         if !is_below(state.running[dim], self.job.schedule.outstanding) {
             return None;
         }
@@ -665,7 +666,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let set = &self.sets[id];
         let (rank, slot, instance, scheduler) = (set.rank, set.slot, set.instance, set.scheduler);
         let was_active = set.active;
-        if was_active && (set.next_chunk as usize) < self.job.plans[set.plan as usize].chunks.len() {
+        if was_active && (set.next_chunk as usize) < self.job.plans[set.plan.index()].chunks.len() {
             // Other ranks began all its chunks before their turn. Its number may be reused.
             self.scheduler(rank, scheduler).ready.retain(|Reverse(ready)| ready.set != id);
         }
@@ -681,12 +682,12 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         row.ranks_done += 1;
         let all = row.ranks_done == slots;
         let (last_issue, role) = (row.last_issue, row.role);
-        let bytes = self.job.plans[row.plan as usize].bytes.0;
+        let bytes = self.job.plans[row.plan.index()].bytes.0;
         let layer = self.layer(rank, at.task);
         let part = self.task(rank, at.task).part as usize;
         self.record.layers[layer].communication[part] += u128::from(duration.0);
         self.record.layers[layer].bytes += u128::from(bytes);
-        let class = self.ranks[rank as usize].class;
+        let class = self.ranks[rank.index()].class;
         let label = Label::Task { class, task: at.task };
         self.tracer.mark(Mark {
             rank,
@@ -703,9 +704,9 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
 
         if was_active {
             let over = self.after;
-            self.ranks[rank as usize].active_sets -= 1;
-            while is_below(self.ranks[rank as usize].active_sets, self.job.schedule.concurrent) {
-                let Some(Reverse(QueuedSet { set: next, .. })) = self.ranks[rank as usize].held.pop() else {
+            self.ranks[rank.index()].active_sets -= 1;
+            while is_below(self.ranks[rank.index()].active_sets, self.job.schedule.concurrent) {
+                let Some(Reverse(QueuedSet { set: next, .. })) = self.ranks[rank.index()].held.pop() else {
                     break;
                 };
                 self.after = self.calendar.trail.meet(over, self.now, self.sets[next].reached);

@@ -1,7 +1,7 @@
 //! Ranks whose compute is slower for some time.
 
 use std::collections::BTreeMap;
-use syncline_units::Time;
+use syncline_units::{RankId, Time};
 
 /// Factors are stored in millionths.
 const ONE: u64 = 1_000_000;
@@ -10,7 +10,7 @@ const ONE: u64 = 1_000_000;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slowdown {
     /// The rank.
-    pub rank: u32,
+    pub rank: RankId,
     /// The factor in millionths, at least one million.
     pub factor: u64,
     /// Start of the slowdown.
@@ -22,13 +22,13 @@ pub struct Slowdown {
 /// All slowdowns of a job. The factors of overlapping slowdowns multiply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Slowdowns {
-    of: BTreeMap<u32, Vec<Slowdown>>,
+    of: BTreeMap<RankId, Vec<Slowdown>>,
 }
 
 impl Slowdowns {
     /// Collects slowdowns.
     pub fn new(slowdowns: impl IntoIterator<Item = Slowdown>) -> Self {
-        let mut of: BTreeMap<u32, Vec<Slowdown>> = BTreeMap::new();
+        let mut of: BTreeMap<RankId, Vec<Slowdown>> = BTreeMap::new();
         for slowdown in slowdowns {
             of.entry(slowdown.rank).or_default().push(slowdown);
         }
@@ -41,7 +41,7 @@ impl Slowdowns {
     }
 
     /// Whether two ranks have the same slowdowns.
-    pub fn alike(&self, a: u32, b: u32) -> bool {
+    pub fn alike(&self, a: RankId, b: RankId) -> bool {
         let of = |rank| self.of.get(&rank).map_or(&[][..], Vec::as_slice);
         let same = |(a, b): (&Slowdown, &Slowdown)| Slowdown { rank: b.rank, ..*a } == *b;
         of(a).len() == of(b).len() && of(a).iter().zip(of(b)).all(same)
@@ -55,7 +55,7 @@ impl Slowdowns {
 
     /// When compute of `rank` ends that starts at `start` and takes `work` at full speed.
     #[inline]
-    pub(crate) fn end(&self, rank: u32, start: Time, work: Time) -> Time {
+    pub(crate) fn end(&self, rank: RankId, start: Time, work: Time) -> Time {
         if self.of.is_empty() {
             return start.saturating_add(work);
         }
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     fn slow(factor: u64, from: u64, until: u64) -> Slowdown {
-        Slowdown { rank: 3, factor, from: Time(from), until: Time(until) }
+        Slowdown { rank: RankId(3), factor, from: Time(from), until: Time(until) }
     }
 
     #[test]
     fn compute_is_slower_only_during_a_slowdown() {
         let slowdowns = Slowdowns::new([slow(2 * ONE, 100, 200), slow(3 * ONE / 2, 150, u64::MAX)]);
-        let end = |rank, start, work| slowdowns.end(rank, Time(start), Time(work)).0;
+        let end = |rank, start, work| slowdowns.end(RankId(rank), Time(start), Time(work)).0;
         assert_eq!(end(2, 0, 1000), 1000);
         assert_eq!(end(3, 0, 100), 100);
         // 100 at full speed; 25 from 100 to 150 at half speed; 10 in 30 at a third.
@@ -113,15 +113,17 @@ mod tests {
 
     #[test]
     fn ranks_with_equal_slowdowns_are_alike() {
-        let twin = Slowdown { rank: 4, ..slow(2 * ONE, 0, 9) };
+        let twin = Slowdown { rank: RankId(4), ..slow(2 * ONE, 0, 9) };
         let slowdowns = Slowdowns::new([slow(2 * ONE, 0, 9), twin]);
-        assert!(slowdowns.alike(3, 4) && slowdowns.alike(0, 1) && !slowdowns.alike(0, 3));
-        assert!(!Slowdowns::new([slow(2 * ONE, 0, 9), Slowdown { factor: ONE, ..twin }]).alike(3, 4));
+        let alike = |a, b| slowdowns.alike(RankId(a), RankId(b));
+        assert!(alike(3, 4) && alike(0, 1) && !alike(0, 3));
+        let other = Slowdowns::new([slow(2 * ONE, 0, 9), Slowdown { factor: ONE, ..twin }]);
+        assert!(!other.alike(RankId(3), RankId(4)));
     }
 
     #[test]
     fn endless_work_ends_at_the_end_of_time() {
         let slowdowns = Slowdowns::new([slow(u64::MAX, 0, u64::MAX)]);
-        assert_eq!(slowdowns.end(3, Time(5), Time(u64::MAX / 2)), Time(u64::MAX));
+        assert_eq!(slowdowns.end(RankId(3), Time(5), Time(u64::MAX / 2)), Time(u64::MAX));
     }
 }

@@ -1,5 +1,7 @@
 //! The state of a run: ranks, collective sets, chunks, messages.
 
+use crate::job::PlanId;
+use crate::quotient::RankIndex;
 use crate::record::CollectiveRecord;
 use crate::slab::{Id, Life};
 use smallvec::SmallVec;
@@ -8,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::num::NonZeroU32;
 use syncline_critical_path::{Moment, Purpose, StretchId};
 use syncline_net_api::activity::Recent;
-use syncline_units::{Extent, Time};
+use syncline_units::{Extent, RankId, Time};
 use syncline_workload::{RankLine, RoleId};
 
 /// Why a wait ended.
@@ -99,7 +101,7 @@ pub(crate) struct At {
 /// A task whose dependencies have ended, waiting in `Engine::startable`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StartableTask {
-    pub(crate) rank: u32,
+    pub(crate) rank: RankIndex,
     pub(crate) at: At,
     pub(crate) cause: Cause,
     /// The stretch of the critical path that it follows.
@@ -266,8 +268,7 @@ impl Scheduler {
 /// What a receive matches messages by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ChannelKey {
-    /// Index of the sender in the engine's tables.
-    pub(crate) sender: u32,
+    pub(crate) sender: RankIndex,
     pub(crate) tag: u32,
 }
 
@@ -342,8 +343,8 @@ pub(crate) struct Rank {
 impl Rank {
     /// Its place in a role of which it has groups.
     #[inline]
-    pub(crate) fn place(&self, role: usize) -> Place {
-        self.places[role].expect("a rank takes part only in groups that have it")
+    pub(crate) fn place(&self, role: RoleId) -> Place {
+        self.places[role.index()].expect("a rank takes part only in groups that have it")
     }
 
     /// The entry that ended at `now` because of `cause`, if `cause` is a communication or a memory operation.
@@ -369,11 +370,11 @@ pub(crate) struct Issue {
 /// A collective from the point of view of one rank.
 #[derive(Debug)]
 pub(crate) struct CollectiveSet {
-    pub(crate) rank: u32,
+    pub(crate) rank: RankIndex,
     pub(crate) position: u32,
     pub(crate) slot: u32,
     pub(crate) instance: Id<Instance>,
-    pub(crate) plan: u32,
+    pub(crate) plan: PlanId,
     /// `None` if only other ranks have begun it.
     pub(crate) issued: Option<Issue>,
     /// Whether its chunks may be issued.
@@ -396,9 +397,9 @@ pub(crate) struct ChunkRun {
     pub(crate) phase: u8,
     pub(crate) stage: ChunkStage,
     pub(crate) instance: Id<Instance>,
-    pub(crate) plan: u32,
+    pub(crate) plan: PlanId,
     pub(crate) chunk: u32,
-    pub(crate) rank: u32,
+    pub(crate) rank: RankIndex,
     pub(crate) set: Id<CollectiveSet>,
     /// Position of coordinate 0 along the phase's axis.
     pub(crate) first: u32,
@@ -467,7 +468,7 @@ pub(crate) struct Tally {
 /// A task whose message has not left its NPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeavingSend {
-    pub(crate) rank: u32,
+    pub(crate) rank: RankIndex,
     pub(crate) at: At,
     /// The stretch that ends when the message leaves.
     pub(crate) stretch: StretchId,
@@ -553,10 +554,8 @@ pub(crate) struct Message {
     pub(crate) channel: u32,
     pub(crate) phase: u8,
     pub(crate) lane: u32,
-    /// Index of the sender in the engine's tables.
-    pub(crate) sender: u32,
-    /// Rank number of the receiver.
-    pub(crate) receiver: u32,
+    pub(crate) sender: RankIndex,
+    pub(crate) receiver: RankId,
     /// The stretch of the critical path that it was sent after.
     pub(crate) after: StretchId,
 }
@@ -566,10 +565,8 @@ pub(crate) struct Message {
 pub(crate) struct PointToPoint {
     /// The sending task.
     pub(crate) at: At,
-    /// Index of the sender in the engine's tables.
-    pub(crate) from: u32,
-    /// Rank number of the receiver.
-    pub(crate) to: u32,
+    pub(crate) from: RankIndex,
+    pub(crate) to: RankId,
     pub(crate) tag: u32,
     /// The span of the send, if it is recorded.
     pub(crate) span: Option<u32>,

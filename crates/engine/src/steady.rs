@@ -16,6 +16,7 @@ mod skip;
 mod state;
 
 use crate::Engine;
+use crate::quotient::RankIndex;
 use accounts::Accounts;
 use syncline_net_api::NetworkModel;
 use syncline_units::Time;
@@ -187,21 +188,21 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// Number of iterations that all ranks have still to open.
     fn iterations_left(&self) -> u32 {
-        (0..self.ranks.len() as u32)
-            .map(|rank| self.graph(rank).iterations - self.ranks[rank as usize].opened)
+        self.rank_indices()
+            .map(|rank| self.graph(rank).iterations - self.ranks[rank.index()].opened)
             .min()
             .unwrap_or(0)
     }
 
     /// How often the last `period` iterations can repeat within a step; `None` if they are not within one step.
     fn repetitions_within(&self, period: u32) -> Option<u32> {
-        let of_rank = |rank: u32| {
-            let (opened, of_step) = (self.ranks[rank as usize].opened, self.graph(rank).micro_batches);
+        let of_rank = |rank: RankIndex| {
+            let (opened, of_step) = (self.ranks[rank.index()].opened, self.graph(rank).micro_batches);
             let first = opened - period;
             let last = first - first % of_step + (of_step - 1);
             Some(last.checked_sub(opened)? / period)
         };
-        (0..self.ranks.len() as u32).map(of_rank).min().flatten()
+        self.rank_indices().map(of_rank).min().flatten()
     }
 
     /// Whether keys can distinguish all collectives of the run.

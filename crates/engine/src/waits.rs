@@ -6,6 +6,7 @@
 //! is idle saves the reasons for the idle time so far, and adds itself when it ends.
 
 use crate::Engine;
+use crate::quotient::RankIndex;
 use crate::record::{Label, Mark};
 use crate::state::{At, Before, Cause, ExposedTime, Piece, Waited, WaitedFor, Waits};
 use syncline_net_api::NetworkModel;
@@ -23,9 +24,9 @@ struct Awaited {
 
 impl<N: NetworkModel> Engine<'_, N> {
     /// A collective, send or receive task of `rank` begins because of `cause`.
-    pub(crate) fn communication_begins(&mut self, rank: u32, at: At, cause: Cause) {
+    pub(crate) fn communication_begins(&mut self, rank: RankIndex, at: At, cause: Cause) {
         let now = self.now;
-        let state = &mut self.ranks[rank as usize];
+        let state = &mut self.ranks[rank.index()];
         if state.communicating == 0 {
             state.communicating_since = now;
         }
@@ -35,9 +36,9 @@ impl<N: NetworkModel> Engine<'_, N> {
 
     /// A communication or memory task of `rank` begins because of `cause`. If compute is idle, saves the reasons so
     /// far.
-    pub(crate) fn keep_reasons(&mut self, rank: u32, at: At, cause: Cause) {
+    pub(crate) fn keep_reasons(&mut self, rank: RankIndex, at: At, cause: Cause) {
         let now = self.now;
-        let state = &mut self.ranks[rank as usize];
+        let state = &mut self.ranks[rank.index()];
         let idle = state.compute.running.is_none() && state.compute.idle_since < now;
         if idle
             && self.computes[state.class as usize]
@@ -49,21 +50,21 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// A collective, send or receive task of `rank` is done.
-    pub(crate) fn communication_done(&mut self, rank: u32, at: At, waits: Waits) {
+    pub(crate) fn communication_done(&mut self, rank: RankIndex, at: At, waits: Waits) {
         let layer = self.task(rank, at.task).layer;
         let of = waits.role.map_or(WaitedFor::PointToPoint, WaitedFor::Collective);
         self.note(rank, at, Awaited { cause: Cause::Communication(layer), layer, of }, waits);
-        let state = &mut self.ranks[rank as usize];
+        let state = &mut self.ranks[rank.index()];
         state.communicating -= 1;
         if state.communicating == 0 {
-            self.record.ranks[rank as usize].communication +=
+            self.record.ranks[rank.index()].communication +=
                 self.now.saturating_sub(state.communicating_since);
         }
         self.task_done(rank, at, Cause::Communication(layer));
     }
 
     /// A memory task of `rank` has ended. Notes why compute was idle if it waited for this task.
-    pub(crate) fn memory_noted(&mut self, rank: u32, at: At) {
+    pub(crate) fn memory_noted(&mut self, rank: RankIndex, at: At) {
         let waits = Waits { since: self.now, ready: Time::ZERO, role: None };
         self.note(rank, at, Awaited { cause: Cause::Memory, layer: None, of: WaitedFor::Memory }, waits);
     }
@@ -71,13 +72,13 @@ impl<N: NetworkModel> Engine<'_, N> {
     /// Notes why compute of `rank` was idle if it waited for the task that ends now.
     fn note(
         &mut self,
-        rank: u32,
+        rank: RankIndex,
         at: At,
         Awaited { cause, layer, of }: Awaited,
         Waits { since, ready, role }: Waits,
     ) {
         let now = self.now;
-        let state = &mut self.ranks[rank as usize];
+        let state = &mut self.ranks[rank.index()];
         let before = state.before.remove(&at);
         if state.waited.first().is_some_and(|waited| waited.until < now) {
             state.waited.clear();
@@ -110,12 +111,12 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Books the time in which compute was idle to its reasons; `cause` is the last one.
-    pub(crate) fn book_idle(&mut self, rank: u32, since: Time, cause: Cause) {
+    pub(crate) fn book_idle(&mut self, rank: RankIndex, since: Time, cause: Cause) {
         let idle = self.now.saturating_sub(since);
         if idle.is_zero() {
             return;
         }
-        let state = &mut self.ranks[rank as usize];
+        let state = &mut self.ranks[rank.index()];
         match cause {
             Cause::Communication(_) | Cause::Memory => {
                 let (layer, of) = match cause {
@@ -135,9 +136,9 @@ impl<N: NetworkModel> Engine<'_, N> {
     }
 
     /// Books the part of the idle time of `rank` that has one reason.
-    fn book(&mut self, rank: u32, start: Time, piece: &Piece) {
+    fn book(&mut self, rank: RankIndex, start: Time, piece: &Piece) {
         let Piece { layer, of, exposed, first, bubble, skew } = *piece;
-        let record = &mut self.record.ranks[rank as usize];
+        let record = &mut self.record.ranks[rank.index()];
         let axis = match of {
             WaitedFor::Memory => {
                 record.exposed_memory += exposed;
@@ -152,7 +153,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let index = self.row_of(layer);
         self.record.layers[index].exposed += u128::from(exposed.0);
         self.record.axes[axis] += u128::from(exposed.0);
-        self.ranks[rank as usize].tail.push(ExposedTime { layer: index, time: exposed });
+        self.ranks[rank.index()].tail.push(ExposedTime { layer: index, time: exposed });
         let (from, others) = (start + first, if bubble.is_zero() { Track::Skew } else { Track::Bubble });
         let (goes_on, end) = (from + bubble + skew, start + piece.length());
         for (track, start, end) in

@@ -187,14 +187,19 @@ fn jobs() -> impl Strategy<Value = Job> {
 
 /// The seconds of the critical path that `change` affects.
 fn part(summary: &Summary, change: Change) -> f64 {
-    let of = |kind: PathKind, tier: &str| match change {
+    let of = |kind: PathKind, tier: Option<&str>| match change {
         Change::Nothing => true,
-        Change::Bytes(changed, _) => tier == TIERS[changed],
+        Change::Bytes(changed, _) => tier == Some(TIERS[changed]),
         Change::Latency(_) => kind == PathKind::Latency,
         Change::Compute(_) => matches!(kind, PathKind::Compute | PathKind::Bubble | PathKind::Skew),
         Change::Reduction(_) => kind == PathKind::Reduction,
     };
-    summary.critical_path.iter().filter(|part| of(part.kind, &part.tier)).map(|part| part.time_s).sum()
+    summary
+        .critical_path
+        .iter()
+        .filter(|part| of(part.kind, part.tier.as_deref()))
+        .map(|part| part.time_s)
+        .sum()
 }
 
 /// By how many picoseconds a change makes a run longer.
@@ -240,14 +245,18 @@ fn small_changes_have_the_predicted_effect() {
 
 /// The predicted saving of `change`, which removes half or all of some kind of time.
 fn said_to_save(summary: &Summary, change: Change) -> f64 {
-    let is = |kind: PathKind, tier: &str| match change {
-        Change::Bytes(changed, _) => tier == TIERS[changed],
+    let is = |kind: PathKind, tier: Option<&str>| match change {
+        Change::Bytes(changed, _) => tier == Some(TIERS[changed]),
         Change::Latency(_) => kind == PathKind::Latency,
         Change::Compute(_) => kind == PathKind::Compute,
         Change::Reduction(_) => kind == PathKind::Reduction,
         Change::Nothing => false,
     };
-    summary.critical_path.iter().find(|part| is(part.kind, &part.tier)).map_or(0.0, |part| part.saves_s)
+    summary
+        .critical_path
+        .iter()
+        .find(|part| is(part.kind, part.tier.as_deref()))
+        .map_or(0.0, |part| part.saves_s)
 }
 
 /// If another chain becomes the longest, twice the rate saves the predicted time, which is less than half of the part

@@ -346,7 +346,7 @@ fn the_bottleneck_is_the_dimension_that_is_worth_making_faster() {
     let busy: Vec<_> = summary.dims.iter().map(|dim| dim.busiest_link_busy).collect();
     assert!(busy[1] > busy[0], "{busy:?}");
     let share = |name| {
-        let of = summary.critical_path.iter().filter(|part| part.tier == name);
+        let of = summary.critical_path.iter().filter(|part| part.tier.as_deref() == Some(name));
         of.map(|part| part.per_mille).sum::<u32>()
     };
     assert!(share("node") > 100 && share("cluster") < 10, "{}", summary.reason);

@@ -9,7 +9,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{Slowdown, Slowdowns};
 use syncline_fabric::Fabric;
 use syncline_scenario::{Fault, LinkName};
-use syncline_units::{LinkId, Rate, Time};
+use syncline_units::{LinkId, RankId, Rate, Time};
 
 /// A factor of 1. The engine takes factors as whole millionths.
 const ONE: f64 = 1e6;
@@ -28,7 +28,7 @@ pub(crate) struct Links {
 pub struct Faults {
     pub slow: Slowdowns,
     /// The slow ranks, in the order of the faults.
-    pub ranks: Vec<u32>,
+    pub ranks: Vec<RankId>,
     /// The NPUs at broken links.
     pub npus: BTreeSet<u32>,
     /// Each fault in words.
@@ -132,7 +132,7 @@ fn of_ranks(
         ));
     }
     let millionths = (factor * ONE).round() as u64;
-    slow.extend(chosen.iter().map(|&rank| Slowdown { rank, factor: millionths, from, until }));
+    slow.extend(chosen.iter().map(|&rank| Slowdown { rank: RankId(rank), factor: millionths, from, until }));
     let be = if chosen.len() == 1 { "is" } else { "are" };
     let mut words = format!("{} {be} {factor} times as slow", counted("rank", &chosen));
     if from > Time::ZERO {

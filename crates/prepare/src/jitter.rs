@@ -3,7 +3,7 @@
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_engine::Jitter;
 use syncline_scenario::{self, Scenario};
-use syncline_units::Time;
+use syncline_units::{RankId, Time};
 
 /// Largest coefficient of variation: beyond it, a few tasks take most of the time.
 const MOST: f64 = 2.0;
@@ -41,7 +41,7 @@ pub fn starts(scenario: &Scenario, jitter: &Jitter, ranks: u32, of_jobs: Vec<Tim
         return of_jobs;
     }
     let begins = |rank: u32| of_jobs.get(rank as usize).copied().unwrap_or_default();
-    (0..ranks).map(|rank| begins(rank).saturating_add(jitter.start(rank))).collect()
+    (0..ranks).map(|rank| begins(rank).saturating_add(jitter.start(RankId(rank)))).collect()
 }
 
 /// A note for the summary that says what varies.

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{CollectivePlan, GroupAxis, Lanes, PhasePlan, Schedule};
+use syncline_engine::{CollectivePlan, GroupAxis, Lanes, PhasePlan, PlanId, Schedule};
 use syncline_fabric::Fabric;
 use syncline_plan::{Algorithm, Grid, choice, registry};
 use syncline_scenario::{Collectives, NetworkSettings};
@@ -46,8 +46,8 @@ pub struct Plans {
     pub chosen: Vec<Vec<bool>>,
     /// Group of each plan: the name of its role.
     pub groups: Vec<String>,
-    /// By class and task, the index of its plan; `None` for tasks that are not collectives.
-    pub plan_of: Vec<Vec<Option<u32>>>,
+    /// By class and task, its plan; `None` for tasks that are not collectives.
+    pub plan_of: Vec<Vec<Option<PlanId>>>,
     /// Scheduling queues of each accounting dimension.
     pub dims: Vec<Lanes>,
     /// Keys of `collectives` that no plan has used.
@@ -98,7 +98,7 @@ pub fn plans(
 ) -> Result<Plans> {
     let mut planner = Planner::new(Context::new(spec, fabric, placement, network))?;
     planner.settle_turns(workload);
-    let mut known: BTreeMap<(u16, CollectiveKind, Bytes), u32> = BTreeMap::new();
+    let mut known: BTreeMap<(RoleId, CollectiveKind, Bytes), PlanId> = BTreeMap::new();
     let (mut plans, mut chosen, mut groups) = (Vec::new(), Vec::new(), Vec::new());
     let mut errors = Diagnostics::new();
     let mut plan_of = Vec::new();
@@ -109,8 +109,8 @@ pub fn plans(
             if index % LOOK == 0 {
                 watch.look("planning the collectives")?;
             }
-            let next = known.len() as u32;
-            let plan = *known.entry((role.0, kind, bytes)).or_insert_with(|| {
+            let next = PlanId(known.len() as u32);
+            let plan = *known.entry((role, kind, bytes)).or_insert_with(|| {
                 match planner.plan(&workload.roles[role.index()], role, kind, bytes) {
                     Ok((plan, is_chosen)) => {
                         plans.push(plan);

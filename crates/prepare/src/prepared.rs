@@ -16,7 +16,7 @@ use syncline_fabric::{Fabric, Symmetry};
 use syncline_scenario::{
     NamedRanks, NetworkSettings, Scenario, TRACED_CLASSES, TRACED_FAULTS, Traced, Workload,
 };
-use syncline_units::{NpuId, Time};
+use syncline_units::{NpuId, RankId, Time};
 use syncline_workload::memory::Footprint;
 use syncline_workload::{TaskKind, Work, matching};
 
@@ -252,8 +252,8 @@ fn durations(
 impl Prepared {
     /// The job as the engine takes it.
     pub fn job(&self, scenario: &Scenario) -> Job<'_> {
-        let mut traced: Vec<u32> = match &scenario.trace.ranks {
-            Traced::Listed(ranks) => ranks.iter().map(|rank| rank.0).collect(),
+        let mut traced: Vec<RankId> = match &scenario.trace.ranks {
+            Traced::Listed(ranks) => ranks.clone(),
             Traced::Named(NamedRanks::Classes) => self.traced_by_default(),
         };
         let of_jobs =
@@ -268,7 +268,7 @@ impl Prepared {
             plans: self.plans.plans.clone(),
             plan_of: self.plans.plan_of.clone(),
             placement: self.placement.clone(),
-            jobs: self.parts.iter().map(|part| part.share.first_rank).collect(),
+            jobs: self.parts.iter().map(|part| RankId(part.share.first_rank)).collect(),
             starts: jitter::starts(scenario, &self.jitter, self.workload.ranks, of_jobs),
             symmetry: self.symmetry.clone(),
             // A limit on events counts simulated events, so no iteration may be left out.
@@ -281,12 +281,12 @@ impl Prepared {
     }
 
     /// The ranks to trace by default: the first of each class, then slow ranks, then ranks at broken links.
-    fn traced_by_default(&self) -> Vec<u32> {
-        let mut found: Vec<u32> = self.workload.first_ranks().take(TRACED_CLASSES).collect();
+    fn traced_by_default(&self) -> Vec<RankId> {
+        let mut found: Vec<RankId> = self.workload.first_ranks().map(RankId).take(TRACED_CLASSES).collect();
         let most = found.len() + TRACED_FAULTS;
         let at_link = |&npu: &u32| match self.placement.as_slice() {
-            [] => (npu < self.workload.ranks).then_some(npu),
-            placement => (0..).zip(placement).find(|(_, at)| at.0 == npu).map(|(rank, _)| rank),
+            [] => (npu < self.workload.ranks).then_some(RankId(npu)),
+            placement => (0..).map(RankId).zip(placement).find(|(_, at)| at.0 == npu).map(|(rank, _)| rank),
         };
         for rank in self.faults.ranks.iter().copied().chain(self.faults.npus.iter().filter_map(at_link)) {
             if found.len() < most && !found.contains(&rank) {

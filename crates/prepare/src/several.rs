@@ -9,9 +9,10 @@ use crate::size::OneByOne;
 use crate::watch::Watch;
 use crate::{Prepared, jitter, network, plans, prepare_from, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_engine::PlanId;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_scenario::{Fault, JobEntry, Scenario, Traced, Workload};
-use syncline_units::{NpuId, Time};
+use syncline_units::{NpuId, RankId, Time};
 use syncline_workload::{Share, join};
 
 /// Largest number of jobs in a scenario.
@@ -170,7 +171,9 @@ fn joined(
     for own in prepared {
         let before = plans.plans.len() as u32;
         plans.plans.extend(own.plans.plans);
-        let later = |of: Vec<Option<u32>>| of.into_iter().map(|plan| plan.map(|plan| before + plan));
+        let later = |of: Vec<Option<PlanId>>| {
+            of.into_iter().map(|plan| plan.map(|PlanId(plan)| PlanId(before + plan)))
+        };
         plans.chosen.extend(own.plans.chosen);
         plans.groups.extend(own.plans.groups);
         plans.plan_of.extend(own.plans.plan_of.into_iter().map(|of| later(of).collect()));
@@ -179,7 +182,8 @@ fn joined(
     }
     labels.dedup();
     let seeds = jobs.iter().map(|job| jitter::seed_of(scenario, &job.name));
-    let jitter = jitter::of(scenario)?.of_jobs(shares.iter().map(|share| share.first_rank).zip(seeds));
+    let jitter =
+        jitter::of(scenario)?.of_jobs(shares.iter().map(|share| RankId(share.first_rank)).zip(seeds));
     let symmetry = Symmetry::none(&fabric);
     size::bytes(&workload).into_result()?;
     let schedule = plans::schedule(&scenario.collectives);

@@ -158,7 +158,7 @@ pub fn sent(workload: &Workload, plans: &Plans) -> u128 {
         let graph = &workload.classes[class];
         let tasks = (0..).zip(&graph.tasks).zip(&plans.plan_of[class]);
         let sent = tasks.map(|((index, task), &plan)| match task.kind {
-            TaskKind::Collective { .. } => plan.map_or(0, |plan| of_plans[plan as usize]),
+            TaskKind::Collective { .. } => plan.map_or(0, |plan| of_plans[plan.index()]),
             TaskKind::Send { .. } => 1,
             _ => 0,
         } * u128::from(graph.times_a_step(index)));

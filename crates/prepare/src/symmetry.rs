@@ -364,7 +364,7 @@ impl<'a> Search<'a> {
         }
         self.keep_where("some ranks are slow", |axis| {
             let first = |rank: u32| rank - axis.coordinate(rank) * axis.stride;
-            !(0..workload.ranks).all(|rank| slow.alike(rank, first(rank)))
+            !(0..workload.ranks).all(|rank| slow.alike(RankId(rank), RankId(first(rank))))
         });
     }
 

@@ -12,22 +12,22 @@
 //!
 //! - [`parts`]: divides the critical path into parts;
 //! - [`axes`]: what the mean rank waits for;
-//! - [`worth`]: how much shorter the run is with a faster part;
+//! - [`savings`]: how much shorter the run is with a faster part;
 //! - [`words`]: the sentence about the bottleneck.
 
 mod axes;
 mod parts;
+mod savings;
 mod words;
-mod worth;
 
 pub(crate) use axes::{trace_ends, waits};
 
 use crate::loss;
+use savings::RunSavings;
 use syncline_engine::Record;
 use syncline_net_api::Stall;
 use syncline_prepare::Prepared;
 use syncline_timeline::{Bottleneck, Ended, PathKind, Summary};
-use worth::Worth;
 
 /// Why a faster part may save more or less than predicted.
 #[derive(Clone, Copy, Debug)]
@@ -48,12 +48,12 @@ pub(crate) struct Busy<'a> {
 }
 
 /// The bottleneck of a critical path.
-fn bottleneck(worth: &Worth<'_>) -> Bottleneck {
-    match worth.most(|_| true) {
+fn bottleneck(savings: &RunSavings<'_>) -> Bottleneck {
+    match savings.most(|_| true) {
         None => Bottleneck::Nothing,
         // If several tiers are equally busy, each one saves little, but all of them together save much.
-        Some(part) if part.tier.is_empty() && worth.of(part) < worth.of_all_links() => {
-            worth.most(|part| !part.tier.is_empty()).unwrap_or(part).into()
+        Some(part) if part.tier.is_none() && savings.of(part) < savings.of_all_links() => {
+            savings.most(|part| part.tier.is_some()).unwrap_or(part).into()
         }
         Some(part) => part.into(),
     }
@@ -69,17 +69,17 @@ pub(crate) fn diagnose(
 ) {
     let lost = loss::Cost::of(stalls, &parts::under_way(&record.path));
     let parts = parts::parts(prepared, &record.path, lost.all());
-    let worth = Worth::new(&parts, summary, busy, prepared, record);
-    let bottleneck = bottleneck(&worth);
+    let savings = RunSavings::new(&parts, summary, busy, prepared, record);
+    let bottleneck = bottleneck(&savings);
     let reason = match bottleneck {
         Bottleneck::Nothing if summary.ended != Ended::Finished => {
             "The run was cut off before anything finished.".to_owned()
         }
         Bottleneck::Nothing => "The job takes no time.".to_owned(),
-        _ => words::reason(&parts, &worth, &bottleneck, summary, prepared, record),
+        _ => words::reason(&parts, &savings, &bottleneck, summary, prepared, record),
     };
     let length: f64 = parts.iter().map(|part| part.time_s).sum();
-    let saves: Vec<f64> = parts.iter().map(|part| length * worth.share(part)).collect();
+    let saves: Vec<f64> = parts.iter().map(|part| length * savings.share(part)).collect();
     summary.reason = reason;
     if parts.iter().any(|part| part.kind == PathKind::Timeout) {
         summary.reason.push_str(&loss::sentence(prepared, &lost, record.finish));

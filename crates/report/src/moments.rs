@@ -149,7 +149,7 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     let workload = &prepared.workload;
     let dims = prepared.dim_names();
     let task = |segment: &Segment| {
-        &workload.classes[workload.class_of(segment.rank) as usize].tasks[segment.task as usize]
+        &workload.classes[workload.class_of(segment.rank.0) as usize].tasks[segment.task as usize]
     };
     let kind = |spent| match spent {
         Spent::Compute => PathKind::Compute,
@@ -170,14 +170,14 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     let text = |of: &dyn Fn(&Segment) -> String| path.iter().map(of).collect::<Vec<String>>();
     let mut names: BTreeMap<(u32, u32), String> = BTreeMap::new();
     let mut name = |segment: &Segment| {
-        let class = workload.class_of(segment.rank);
+        let class = workload.class_of(segment.rank.0);
         let known = names.entry((class, segment.task));
         known.or_insert_with(|| task_name(job, segment.rank, segment.task)).clone()
     };
     Table::from(tables::CriticalPath {
         start_s: path.iter().map(|s| s.start.as_s()).collect(),
         end_s: path.iter().map(|s| s.end.as_s()).collect(),
-        rank: path.iter().map(|s| i64::from(s.rank)).collect(),
+        rank: path.iter().map(|s| i64::from(s.rank.0)).collect(),
         kind: text(&|segment| kind(segment.spent).name().to_owned()),
         layer: text(&|segment| workload.layer_name(task(segment).layer).to_owned()),
         part: text(&|segment| task(segment).part.name().to_owned()),

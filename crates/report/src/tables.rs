@@ -76,7 +76,7 @@ pub(crate) fn layers(prepared: &Prepared, record: &Record) -> Table {
 pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>]) -> Table {
     let rows: Vec<&CollectiveRecord> = finished.iter().map(|row| &row.what).collect();
     let workload = &prepared.workload;
-    let plan = |row: &CollectiveRecord| &prepared.plans.plans[row.plan as usize];
+    let plan = |row: &CollectiveRecord| &prepared.plans.plans[row.plan.index()];
     let ranks = |row: &CollectiveRecord| workload.roles[row.role.index()].size();
     let text = |of: &dyn Fn(&CollectiveRecord) -> String| rows.iter().copied().map(of).collect::<Vec<_>>();
     let int = |of: &dyn Fn(&CollectiveRecord) -> i64| rows.iter().copied().map(of).collect::<Vec<_>>();
@@ -120,7 +120,7 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         bound_s: float(&|r| plan(r).bound.as_s()),
         groups: finished.iter().map(|r| i64::from(r.members)).collect(),
         job: text(&|r| job_of(prepared, workload.roles[r.role.index()].rank(r.group, 0))),
-        chosen: rows.iter().map(|r| prepared.plans.chosen[r.plan as usize].contains(&true)).collect(),
+        chosen: rows.iter().map(|r| prepared.plans.chosen[r.plan.index()].contains(&true)).collect(),
     })
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn phases<'a>(prepared: &Prepared, finished: &'a [Row<CollectiveRecor
         (0..record.phases.len()).map(move |phase| PhaseRow { collective, record, phase })
     };
     let rows: Vec<PhaseRow<'_>> = records.flat_map(of_record).collect();
-    let plan = |row: &PhaseRow<'_>| &prepared.plans.plans[row.record.plan as usize].phases[row.phase];
+    let plan = |row: &PhaseRow<'_>| &prepared.plans.plans[row.record.plan.index()].phases[row.phase];
     let mean = |sum: u128, count: u64| sum as f64 / PS / count.max(1) as f64;
     let workload = &prepared.workload;
     Table::from(tables::Phases {
@@ -164,7 +164,7 @@ pub(crate) fn phases<'a>(prepared: &Prepared, finished: &'a [Row<CollectiveRecor
         reduction_s: rows.iter().map(|r| mean(r.sums().reduction, r.sums().messages)).collect(),
         messages: rows.iter().map(|r| r.sums().messages as i64).collect(),
         message_bytes: rows.iter().map(|r| r.sums().bytes as i64).collect(),
-        chosen: rows.iter().map(|r| prepared.plans.chosen[r.record.plan as usize][r.phase]).collect(),
+        chosen: rows.iter().map(|r| prepared.plans.chosen[r.record.plan.index()][r.phase]).collect(),
     })
 }
 

@@ -1,10 +1,11 @@
 //! How collectives are carried out.
 
 use crate::limit;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use syncline_engine::{QueueOrder, Schedulers};
+use syncline_plan::Composition;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 /// How the collectives of one group, kind and size are carried out.
@@ -21,13 +22,53 @@ pub struct AlgorithmsOf {
     pub phases: Vec<String>,
 }
 
+/// How an all-reduce is composed over dimensions. Scenarios write it as a word: `auto`, or the name of a composition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AllReduce {
+    /// The quickest composition; if algorithms are named, the first composition in which they have a phase.
+    #[default]
+    Auto,
+    /// This composition.
+    Composed(Composition),
+}
+
+impl AllReduce {
+    /// The word that scenarios use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Composed(composition) => composition.name(),
+        }
+    }
+}
+
+impl Serialize for AllReduce {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for AllReduce {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = String::deserialize(deserializer)?;
+        if found.trim() == Self::Auto.name() {
+            return Ok(Self::Auto);
+        }
+        found.parse().map(Self::Composed).map_err(|_| {
+            let names = Composition::ALL.map(Composition::name).join(", ");
+            serde::de::Error::custom(format!(
+                "`collectives.all_reduce`: there is no composition `{found}`; use auto or one of {names}"
+            ))
+        })
+    }
+}
+
 /// How collectives are carried out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Collectives {
-    /// How an all-reduce is composed over dimensions: `auto`, `baseline`, `enhanced`, `hierarchical_2n`,
-    /// `hierarchical_2n_merged`, `hierarchical`, `hierarchical_optimal`.
-    pub all_reduce: String,
+    /// How an all-reduce is composed over dimensions.
+    pub all_reduce: AllReduce,
     /// Algorithm by dimension name, or `default` for all others; a value is an algorithm's name.
     /// If absent, the quickest of the library is chosen.
     pub algorithms: BTreeMap<String, BTreeMap<CollectiveKind, String>>,
@@ -80,7 +121,7 @@ pub struct Collectives {
 impl Default for Collectives {
     fn default() -> Self {
         Self {
-            all_reduce: "auto".to_owned(),
+            all_reduce: AllReduce::Auto,
             algorithms: BTreeMap::new(),
             algorithms_of: Vec::new(),
             plans: BTreeMap::new(),
@@ -112,5 +153,24 @@ impl Collectives {
             QueueOrder::Fifo => Schedulers::PerGroup,
             QueueOrder::Lifo | QueueOrder::Priority => Schedulers::PerRank,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compositions_are_written_as_words() {
+        assert_eq!(Collectives::default().all_reduce.name(), "auto");
+        for known in [AllReduce::Auto].into_iter().chain(Composition::ALL.map(AllReduce::Composed)) {
+            let written = serde_json::to_value(known).unwrap();
+            assert_eq!(written, known.name());
+            assert_eq!(serde_json::from_value::<AllReduce>(written).unwrap(), known);
+        }
+        let error = serde_json::from_str::<Collectives>(r#"{"all_reduce": "enhanced2"}"#).unwrap_err();
+        let expected = "`collectives.all_reduce`: there is no composition `enhanced2`; use auto or one of \
+                        baseline, enhanced, hierarchical_2n, hierarchical_2n_merged, hierarchical, hierarchical_optimal";
+        assert!(error.to_string().starts_with(expected), "{error}");
     }
 }

@@ -19,7 +19,7 @@ mod network;
 mod trace;
 mod workload;
 
-pub use collectives::{AlgorithmsOf, Collectives};
+pub use collectives::{AlgorithmsOf, AllReduce, Collectives};
 pub use compute::{Compute, Dataflow, Efficiency, EfficiencyPoint, Measured};
 pub use fabric::{Dim, Ecmp, Fabric, Graph, Placement, Routing};
 pub use faults::{Fault, Jitter, LinkName};

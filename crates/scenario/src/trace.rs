@@ -70,5 +70,6 @@ pub enum NamedRanks {
 
 /// Number of classes of which a rank is traced. Others can be listed one by one.
 pub const TRACED_CLASSES: usize = 8;
-/// Largest number of ranks that are traced in addition because [`Scenario::faults`] affect them.
+/// Largest number of ranks that are traced in addition because [`Scenario::faults`](crate::Scenario::faults) affect
+/// them.
 pub const TRACED_FAULTS: usize = 8;

@@ -139,16 +139,17 @@ fn rails(bytes: u64, network: &str, change: Change) -> Value {
     value
 }
 
-fn share(summary: &Summary, of: impl Fn(PathKind, &str) -> bool) -> f64 {
+fn share(summary: &Summary, of: impl Fn(PathKind, Option<&str>) -> bool) -> f64 {
     let whole: f64 = summary.critical_path.iter().map(|part| part.time_s).sum();
-    let parts = summary.critical_path.iter().filter(|part| of(part.kind, &part.tier));
+    let parts = summary.critical_path.iter().filter(|part| of(part.kind, part.tier.as_deref()));
     parts.map(|part| part.time_s).sum::<f64>() / whole
 }
 
 /// Every change, the most that it may save, and names of the bottleneck that announce it.
 fn changes(summary: &Summary, names: [&[&str]; 2]) -> Vec<(Change, f64, Vec<String>)> {
     let words = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
-    let tier = |names: &[&str]| share(summary, |_, tier| names.contains(&tier)) / 2.0;
+    let tier =
+        |names: &[&str]| share(summary, |_, tier| tier.is_some_and(|tier| names.contains(&tier))) / 2.0;
     let latency = share(summary, |kind, _| kind == PathKind::Latency);
     let computes = |kind| matches!(kind, PathKind::Compute | PathKind::Bubble | PathKind::Skew);
     vec![
@@ -327,9 +328,9 @@ fn parts_of_one_message_are_those_of_its_path() {
     });
     let parts = simulate(&value).summary.critical_path;
     let found: Vec<_> =
-        parts.iter().map(|part| (part.kind, part.tier.as_str(), (part.time_s * 1e9).round())).collect();
+        parts.iter().map(|part| (part.kind, part.tier.as_deref(), (part.time_s * 1e9).round())).collect();
     // A switch has two links; injection is paid on both sides.
-    assert_eq!(found, [(PathKind::Bytes, "d", 1e6), (PathKind::Latency, "", 25e3)]);
+    assert_eq!(found, [(PathKind::Bytes, Some("d"), 1e6), (PathKind::Latency, None, 25e3)]);
 }
 
 /// Two ranks that send 3 MB each to a third at the same time, at 1 GB/s: one of the messages waits for the other.

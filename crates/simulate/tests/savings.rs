@@ -245,7 +245,7 @@ fn across(network: &str, rate: [u32; 2]) -> Summary {
 #[test]
 fn a_message_that_cuts_through_waits_for_the_slowest_tier() {
     let said = |summary: &Summary, tier: &str| {
-        let part = summary.critical_path.iter().find(|part| part.tier == tier);
+        let part = summary.critical_path.iter().find(|part| part.tier.as_deref() == Some(tier));
         part.map_or(0.0, |part| part.saves_s)
     };
     // Rates of hosts' links and of uplinks in GB/s, and the microseconds that doubling the first or the second saves.

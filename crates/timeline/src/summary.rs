@@ -214,8 +214,8 @@ keys! {
         /// What this part of the path is spent on.
         pub kind: PathKind,
         /// The tier of links, for bytes and queueing; else empty.
-        #[serde(default, skip_serializing_if = "String::is_empty")]
-        pub tier: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pub tier: Option<String>,
         /// Length of the part, over the steps that the path covers.
         pub time_s: f64,
         /// Its share of the path, in thousandths; the shares of all parts add up to 1000.
@@ -297,8 +297,10 @@ impl Bottleneck {
 impl From<&PathPart> for Bottleneck {
     /// The bottleneck to which a part of the critical path belongs.
     fn from(part: &PathPart) -> Self {
+        if let Some(tier) = &part.tier {
+            return Self::Links { tier: tier.clone() };
+        }
         match part.kind {
-            _ if !part.tier.is_empty() => Self::Links { tier: part.tier.clone() },
             PathKind::Bytes | PathKind::Queueing => Self::Communication,
             PathKind::Compute => Self::Compute,
             PathKind::Bubble => Self::Bubble,

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use syncline_net_api::NetworkModel;
 use syncline_units::Time;
+use syncline_workload::RoleId;
 
 fn later(time: &mut Time, by: Time) {
     *time = time.saturating_add(by);
@@ -48,8 +49,9 @@ impl<N: NetworkModel> Engine<'_, N> {
         // The iterations are whole steps or lie within one, so all numberings advance by the same amount from any
         // point.
         let start = self.ranks[0].opened;
+        let roles = (0..).map(RoleId).zip(&self.windows);
         let sequences: Vec<u32> =
-            (0..self.windows.len()).map(|role| self.numbers.of_role_in(role, start, iterations)).collect();
+            roles.map(|(role, _)| self.numbers.of_role_in(role, start, iterations)).collect();
         let numbers = self.numbers.all_in(start, iterations);
         let issued: Vec<u64> =
             self.classes.iter().map(|class| self.numbers.issued_in(class, start, iterations)).collect();
@@ -61,9 +63,9 @@ impl<N: NetworkModel> Engine<'_, N> {
 
         self.calendar.overflow |= self.now.0.saturating_add(by.0) > u64::MAX / 4;
         later(&mut self.now, by);
-        for index in 0..self.ranks.len() {
-            let tasks = self.graph(index as u32).tasks.len() as u64;
-            let rank = &mut self.ranks[index];
+        for index in self.rank_indices() {
+            let tasks = self.graph(index).tasks.len() as u64;
+            let rank = &mut self.ranks[index.index()];
             let own = issued[rank.class as usize];
             rank.first_iteration += iterations;
             rank.opened += iterations;
@@ -98,7 +100,7 @@ impl<N: NetworkModel> Engine<'_, N> {
             }
         }
         for set in self.sets.slots_mut() {
-            let class = self.ranks[set.rank as usize].class as usize;
+            let class = self.ranks[set.rank.index()].class as usize;
             shift_priority(&mut set.priority, issued[class]);
             if let Some(Issue { at, time, .. }) = &mut set.issued {
                 shift_at(at, iterations);

@@ -5,11 +5,12 @@
 //! repetition.
 
 use crate::event::EventKind;
+use crate::quotient::RankIndex;
 use crate::record::CollectiveRecord;
 use crate::slab::{Id, Status};
 use crate::state::{
     At, Before, Cause, ChannelKey, ChunkRun, CollectiveSet, Issue, LeavingSend, Message, MessageOf, Piece,
-    PostedReceive, QueuedSet, Rank, Resource, RunningTask, WaitedFor,
+    PostedReceive, QueuedSet, Rank, Resource, RunningTask, WaitedFor, Window,
 };
 use crate::{Engine, QueueOrder};
 use std::cmp::Reverse;
@@ -17,6 +18,7 @@ use std::collections::BinaryHeap;
 use syncline_net_api::NetworkModel;
 use syncline_net_api::calendar::Event;
 use syncline_units::Time;
+use syncline_workload::RoleId;
 
 impl<N> Engine<'_, N> {
     /// The start times of what is under way, always in the same order.
@@ -47,8 +49,8 @@ impl<N: NetworkModel> Engine<'_, N> {
         for rank in &self.ranks {
             writer.rank(rank);
         }
-        for role in 0..self.windows.len() {
-            writer.role(role);
+        for (role, windows) in (0..).map(RoleId).zip(&self.windows) {
+            writer.role(role, windows);
         }
         for event in &events {
             writer.event(event);
@@ -76,12 +78,12 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         [u64::from(at.iteration.wrapping_sub(self.base)), u64::from(at.task)]
     }
     /// A collective's sequence number relative to the first one of the iteration.
-    fn sequence(&self, role: usize, sequence: u32) -> u64 {
+    fn sequence(&self, role: RoleId, sequence: u32) -> u64 {
         u64::from(sequence.wrapping_sub(self.engine.numbers.first(role, self.base)))
     }
     /// The priority of a set, relative to the number of sets that the rank has issued.
-    fn priority(&self, rank: u32, priority: u64) -> u64 {
-        let issued = self.engine.ranks[rank as usize].issued;
+    fn priority(&self, rank: RankIndex, priority: u64) -> u64 {
+        let issued = self.engine.ranks[rank.index()].issued;
         match self.engine.job.schedule.order {
             QueueOrder::Fifo => issued.wrapping_sub(priority),
             QueueOrder::Lifo | QueueOrder::Priority => priority.wrapping_add(issued),
@@ -129,7 +131,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
         self.push([rank.channels.len() as u64]);
         for (&ChannelKey { sender, tag }, channel) in &rank.channels {
             self.push(
-                [sender, tag, channel.arrived.len() as u32, channel.posted.len() as u32].map(u64::from),
+                [sender.0, tag, channel.arrived.len() as u32, channel.posted.len() as u32].map(u64::from),
             );
             for &PostedReceive { at, since, .. } in &channel.posted {
                 self.push(self.at(at));
@@ -166,9 +168,9 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
     }
 
     /// The collectives of a role that are under way.
-    fn role(&mut self, role: usize) {
+    fn role(&mut self, role: RoleId, windows: &[Window]) {
         let engine = self.engine;
-        for window in &engine.windows[role] {
+        for window in windows {
             self.push([self.sequence(role, window.base), window.instances.len() as u64]);
             for &id in &window.instances {
                 let id = match id.status() {
@@ -207,7 +209,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
     }
 
     fn record(&mut self, record: &CollectiveRecord) {
-        let of = [u64::from(record.plan), layer_name(record.layer), record.part as u64];
+        let of = [u64::from(record.plan.0), layer_name(record.layer), record.part as u64];
         let times = [record.first_issue, record.last_issue, record.finish].map(|time| self.past(time));
         self.push(of.into_iter().chain(times));
         let micro_batch = u64::from(record.micro_batch.wrapping_sub(self.base));
@@ -239,9 +241,9 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
 
     fn set_name(&mut self, set: &CollectiveSet) {
         let instance = &self.engine.instances[set.instance];
-        let role = instance.record.role.index();
+        let role = instance.record.role;
         let sequence = self.sequence(role, instance.sequence);
-        self.push([role as u64, u64::from(instance.record.group), sequence, u64::from(set.slot)]);
+        self.push([u64::from(role.0), u64::from(instance.record.group), sequence, u64::from(set.slot)]);
     }
 
     fn run_name(&mut self, run: Id<ChunkRun>) {
@@ -297,12 +299,12 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
             }
             EventKind::Sent => {
                 let LeavingSend { rank, at, .. } = self.engine.leaving[Id::new(event.subject)];
-                self.push([u64::from(rank)]);
+                self.push([u64::from(rank.0)]);
                 self.push(self.at(at));
             }
             EventKind::Admit => {
                 let begun = &self.engine.to_tell[Id::new(event.subject)];
-                let sequence = self.sequence(begun.role.index(), begun.sequence);
+                let sequence = self.sequence(begun.role, begun.sequence);
                 self.push([u64::from(begun.role.0), u64::from(begun.group), sequence]);
                 self.push([u64::from(begun.chunk), u64::from(begun.phase), u64::from(begun.slot)]);
             }
@@ -316,7 +318,7 @@ impl<N: NetworkModel> Writer<'_, '_, N> {
             u64::from(message.lane),
             u64::from(message.phase),
         ]);
-        self.push([message.channel, message.sender, message.receiver].map(u64::from));
+        self.push([message.channel, message.sender.0, message.receiver.0].map(u64::from));
         match message.of {
             MessageOf::PointToPoint(id) => {
                 let send = &self.engine.point_to_point[id];

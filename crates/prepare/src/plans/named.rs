@@ -8,17 +8,14 @@
 //! `by_shape` names the algorithm of hier2021 Table I for the shape of the dimension.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_fabric::Fabric;
 use syncline_plan::{Algorithm, Composition, Grid, Phase, registry};
-use syncline_scenario::Collectives;
+use syncline_scenario::{AllReduce, Collectives};
 use syncline_units::{CollectiveKind, DimKind};
 use syncline_workload::{Axis, Role};
 
-/// Chooses the quickest composition; if algorithms are named, the first composition in which they have a phase.
-const AUTO: &str = "auto";
 /// The compositions from which `auto` chooses: each sends at most as many bytes as the next.
 const CHOICE: [Composition; 4] = [
     Composition::Hierarchical2n,
@@ -37,13 +34,12 @@ pub(super) struct Named<'a> {
     fabric: &'a Fabric,
     /// `None` for [`BY_SHAPE`].
     algorithms: BTreeMap<(&'a str, CollectiveKind), Option<Arc<dyn Algorithm>>>,
-    /// `None` for `auto`.
-    composition: Option<Composition>,
+    all_reduce: AllReduce,
 }
 
 impl<'a> Named<'a> {
     /// # Errors
-    /// Unknown dimensions, algorithms and compositions.
+    /// Unknown dimensions and algorithms.
     pub(super) fn new(spec: &'a Collectives, fabric: &'a Fabric) -> Result<Self> {
         let mut errors = Diagnostics::new();
         let mut algorithms = BTreeMap::new();
@@ -72,20 +68,8 @@ impl<'a> Named<'a> {
                 }
             }
         }
-        let composition = match spec.all_reduce.trim() {
-            AUTO => None,
-            name => Composition::from_str(name).map(Some).unwrap_or_else(|_| {
-                let names = [AUTO].into_iter().chain(Composition::ALL.map(Composition::name));
-                errors.push(
-                    Diagnostic::error(Code::BadValue, "there is no such composition")
-                        .key("collectives.all_reduce")
-                        .one_of(name, names),
-                );
-                None
-            }),
-        };
         errors.into_result()?;
-        Ok(Self { fabric, algorithms, composition })
+        Ok(Self { fabric, algorithms, all_reduce: spec.all_reduce })
     }
 
     /// Every key that names an algorithm of a collective, below `collectives`.
@@ -138,16 +122,19 @@ impl<'a> Named<'a> {
         grid: &Grid,
     ) -> Result<Vec<Composition>> {
         if kind != CollectiveKind::AllReduce {
-            return Ok(vec![self.composition.unwrap_or(CHOICE[0])]);
+            return Ok(vec![match self.all_reduce {
+                AllReduce::Auto => CHOICE[0],
+                AllReduce::Composed(composition) => composition,
+            }]);
         }
         let uses = |c: &Composition| self.idle(*c, role, grid).is_none();
-        let Some(composition) = self.composition else {
+        let AllReduce::Composed(composition) = self.all_reduce else {
             if !self.names_any(role) {
                 return Ok(CHOICE.to_vec());
             }
             let first = CHOICE.into_iter().find(uses).ok_or_else(|| {
                 let (axis, key) = self.idle(CHOICE[0], role, grid).unwrap_or_default();
-                Diagnostics::from(self.refusal(AUTO, role, axis, &key, &[]))
+                Diagnostics::from(self.refusal(AllReduce::Auto.name(), role, axis, &key, &[]))
             })?;
             return Ok(vec![first]);
         };

@@ -19,8 +19,8 @@ pub(super) fn under_way(path: &CriticalPath) -> Vec<(Time, Time)> {
 #[derive(Clone, Copy, Debug)]
 struct PartLength<'a> {
     kind: PathKind,
-    /// The tier of its links; empty for other kinds of time.
-    tier: &'a str,
+    /// The tier of its links; `None` for other kinds of time.
+    tier: Option<&'a str>,
     /// In picoseconds.
     length: u64,
 }
@@ -31,7 +31,7 @@ pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time)
     let fabric = prepared.fabric.parts();
     let name = |tier: u16| fabric.tiers.get(usize::from(tier)).map_or("network", |tier| &tier.name);
     let mut lengths: Vec<PartLength<'_>> = Vec::new();
-    let part = |kind, length| PartLength { kind, tier: "", length };
+    let part = |kind, length| PartLength { kind, tier: None, length };
     for &(spent, Time(length)) in &path.spent {
         match spent {
             Spent::Compute => {
@@ -40,10 +40,10 @@ pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time)
             Spent::Memory => lengths.push(part(PathKind::Memory, length)),
             Spent::Reduction => lengths.push(part(PathKind::Reduction, length)),
             Spent::Bytes(tier) => {
-                lengths.push(PartLength { tier: name(tier), ..part(PathKind::Bytes, length) })
+                lengths.push(PartLength { tier: Some(name(tier)), ..part(PathKind::Bytes, length) })
             }
             Spent::Queueing(tier) => {
-                lengths.push(PartLength { tier: name(tier), ..part(PathKind::Queueing, length) })
+                lengths.push(PartLength { tier: Some(name(tier)), ..part(PathKind::Queueing, length) })
             }
             Spent::Latency => lengths.push(part(PathKind::Latency, length)),
         }
@@ -59,7 +59,7 @@ pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time)
     let shares = shares(&lengths.iter().map(|part| part.length).collect::<Vec<_>>());
     let part = |(PartLength { kind, tier, length }, per_mille): (PartLength<'_>, u32)| PathPart {
         kind,
-        tier: tier.to_owned(),
+        tier: tier.map(str::to_owned),
         time_s: Time(length).as_s(),
         per_mille,
         saves_s: 0.0,
@@ -82,7 +82,7 @@ fn compute(prepared: &Prepared, path: &CriticalPath, length: u64) -> [(PathKind,
 
 /// Compute time of each rank of the job that the path's last rank belongs to.
 fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
-    let has = |part: &&Member| path.rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
+    let has = |part: &&Member| path.rank.0.wrapping_sub(part.share.first_rank) < part.share.ranks;
     let part = prepared.parts.iter().find(has);
     part.map_or(&path.computed, |part| {
         let first = part.share.first_rank as usize;

@@ -1,6 +1,6 @@
 //! The sentence about the bottleneck.
 
-use super::worth::{Saving, Worth, is_relieved_with};
+use super::savings::{RunSavings, Saving, is_relieved_with};
 use std::cmp::Reverse;
 use syncline_engine::Record;
 use syncline_prepare::Prepared;
@@ -24,7 +24,7 @@ fn percent(per_mille: u32) -> String {
 /// Says what the path is spent on, what a faster part saves, and which layers compute waits for.
 pub(super) fn reason(
     parts: &[PathPart],
-    worth: &Worth<'_>,
+    savings: &RunSavings<'_>,
     bottleneck: &Bottleneck,
     summary: &Summary,
     prepared: &Prepared,
@@ -36,39 +36,39 @@ pub(super) fn reason(
         |part: &&PathPart| part.per_mille >= MUCH || first.is_some_and(|first| first.kind == part.kind);
     let skew = parts.iter().filter(|part| part.kind == PathKind::Skew).find(is_much);
     if let Some(part) = first {
-        let saved = |part| percent(worth.of(part).per_mille());
+        let saved = |part| percent(savings.of(part).per_mille());
         // "about", because with links of twice the rate messages may come in another order.
-        let about = worth.links_by();
-        let by = match worth.limit(part) {
+        let about = savings.links_by();
+        let by = match savings.limit(part) {
             Some(_) => "at most ".to_owned(),
-            None if !part.tier.is_empty() => format!("{about} "),
+            None if part.tier.is_some() => format!("{about} "),
             None => String::new(),
         };
         sentence.push_str(&format!(" {} would shorten it by {by}{}", remedy(part), saved(part)));
-        let best_tier = || worth.most(|part| !part.tier.is_empty() && worth.of(part) > Saving(1));
-        if let Some(tier) = best_tier().filter(|_| part.tier.is_empty()) {
-            let reordered = if_reordered(worth, worth.of(tier), Some(&tier.tier));
-            sentence.push_str(&format!(
-                ", doubling the rate of {} by about {}{reordered}",
-                tier.tier,
-                saved(tier)
-            ));
+        let best_links = || savings.most(|part| part.tier.is_some() && savings.of(part) > Saving(1));
+        if part.tier.is_none()
+            && let Some(links) = best_links()
+            && let Some(tier) = &links.tier
+        {
+            let reordered = if_reordered(savings, savings.of(links), Some(tier));
+            let saved = saved(links);
+            sentence.push_str(&format!(", doubling the rate of {tier} by about {saved}{reordered}"));
         }
         if let Some(skew) = skew.filter(|skew| skew.kind != part.kind) {
             let even = remedy(skew).replacen('T', "t", 1);
             sentence.push_str(&format!(", {even} by {}", saved(skew)));
         }
-        if let Some(limit) = worth.limit(part) {
+        if let Some(limit) = savings.limit(part) {
             let busy = percent(limit.busy);
             sentence.push_str(&format!(", because {} is busy {busy} of the time", limit.of.name()));
         }
-        let all = worth.of_all_links();
-        if !part.tier.is_empty() && 2 * all.0 > 3 * worth.of(part).0 {
-            let reordered = if_reordered(worth, all, None);
+        let all = savings.of_all_links();
+        if part.tier.is_some() && 2 * all.0 > 3 * savings.of(part).0 {
+            let reordered = if_reordered(savings, all, None);
             let all = percent(all.per_mille());
             sentence.push_str(&format!("; doubling the rate of all links by {about} {all}{reordered}"));
-        } else if !part.tier.is_empty() && worth.limit(part).is_none() {
-            sentence.push_str(&if_reordered(worth, worth.of(part), Some(&part.tier)));
+        } else if part.tier.is_some() && savings.limit(part).is_none() {
+            sentence.push_str(&if_reordered(savings, savings.of(part), part.tier.as_deref()));
         }
         sentence.push('.');
     }
@@ -83,8 +83,8 @@ pub(super) fn reason(
 
 /// Says what twice the rate of a tier (of all links if `None`) may save at most if chunks change their order; empty
 /// unless that is much more than `predicted` for the same order.
-fn if_reordered(worth: &Worth<'_>, predicted: Saving, tier: Option<&str>) -> String {
-    match worth.most_with(|limit| worth.is_of(limit, tier)) {
+fn if_reordered(savings: &RunSavings<'_>, predicted: Saving, tier: Option<&str>) -> String {
+    match savings.most_with(|limit| savings.is_of(limit, tier)) {
         Some(most) if most.0 > predicted.0 + REORDERED => {
             format!(", or up to {} if chunks change their order", percent(most.per_mille()))
         }
@@ -98,7 +98,9 @@ fn remedy(part: &PathPart) -> String {
         PathKind::Compute => "Doubling the speed of compute".to_owned(),
         PathKind::Memory => "Doubling the speed of memory and host operations".to_owned(),
         PathKind::Reduction => "Doubling the rate of local reduction".to_owned(),
-        PathKind::Bytes | PathKind::Queueing => format!("Doubling the rate of {}", part.tier),
+        PathKind::Bytes | PathKind::Queueing => {
+            format!("Doubling the rate of {}", part.tier.as_deref().unwrap_or_default())
+        }
         PathKind::Bubble => "A schedule without a bubble".to_owned(),
         PathKind::Skew => "The same work spread evenly over ranks".to_owned(),
         PathKind::Latency => "Zero latency".to_owned(),
@@ -117,9 +119,9 @@ fn listed(parts: &[PathPart]) -> String {
         }
         let same: Vec<&PathPart> = parts.iter().filter(|part| part.per_mille > 0).filter(of_tier).collect();
         let share = same.iter().map(|part| part.per_mille).sum();
-        let name = if part.tier.is_empty() { part.kind.name() } else { &part.tier };
+        let name = part.tier.as_deref().unwrap_or(part.kind.name());
         let of = match &same[..] {
-            [part] if part.tier.is_empty() => String::new(),
+            [part] if part.tier.is_none() => String::new(),
             [part] => format!(" ({})", part.kind.name()),
             several => {
                 let each =

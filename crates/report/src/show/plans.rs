@@ -2,7 +2,7 @@
 
 use super::Total;
 use serde::Serialize;
-use syncline_engine::PhasePlan;
+use syncline_engine::{PhasePlan, PlanId};
 use syncline_plan::program::program;
 use syncline_plan::{Op, Seat};
 use syncline_prepare::Prepared;
@@ -71,7 +71,7 @@ pub(super) fn views(prepared: &Prepared) -> Vec<PlanView> {
                 chunks: plan.chunks.len(),
                 chunk_bytes: chunk.len() * plan.element,
                 bound_s: plan.bound.as_s(),
-                uses: plans.plan_of.iter().flatten().filter(|&&of| of == Some(index as u32)).count(),
+                uses: plans.plan_of.iter().flatten().filter(|&&of| of == Some(PlanId(index as u32))).count(),
                 phases: phases.collect(),
             }
         })

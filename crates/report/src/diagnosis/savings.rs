@@ -7,9 +7,9 @@ use syncline_prepare::Prepared;
 use syncline_timeline::{PathKind, PathPart, Summary};
 use syncline_units::Time;
 
-/// What a run spends its time on: its critical path, and how busy the links and ranks are that may become critical
-/// instead.
-pub(super) struct Worth<'a> {
+/// Predicts what a run saves with a faster part of its critical path, from that path and from how busy the links and
+/// ranks are that may become critical instead.
+pub(super) struct RunSavings<'a> {
     parts: &'a [PathPart],
     path: &'a CriticalPath,
     /// Names of tiers.
@@ -71,7 +71,7 @@ impl Saving {
 /// A limit explains a part's saving if the time that it leaves is at most this many times the saving.
 const NEARLY: f64 = 1.1;
 
-impl<'a> Worth<'a> {
+impl<'a> RunSavings<'a> {
     pub(super) fn new(
         parts: &'a [PathPart],
         summary: &'a Summary,
@@ -106,7 +106,7 @@ impl<'a> Worth<'a> {
     /// What the engine predicts from the chains of the run. Chains do not contain bubble, skew and time-outs; for
     /// these, their whole part of the path.
     fn saved(&self, part: &PathPart) -> f64 {
-        let tier = || self.tiers.iter().position(|tier| *tier == part.tier);
+        let tier = || self.tiers.iter().position(|tier| Some(tier) == part.tier.as_ref());
         let spent = match part.kind {
             PathKind::Compute => Some(Spent::Compute),
             PathKind::Memory => Some(Spent::Memory),
@@ -169,7 +169,7 @@ impl<'a> Worth<'a> {
             PathKind::Bytes | PathKind::Queueing => match limit.of {
                 LimitOf::Compute => true,
                 // If there is only one tier, `part` may have another name for it.
-                LimitOf::Links { tier } => tier != part.tier && self.limits.len() > 2,
+                LimitOf::Links { tier } => Some(tier) != part.tier.as_deref() && self.limits.len() > 2,
             },
             PathKind::Compute | PathKind::Skew | PathKind::Bubble => limit.of != LimitOf::Compute,
             PathKind::Memory | PathKind::Reduction | PathKind::Latency | PathKind::Timeout => true,
@@ -201,7 +201,7 @@ impl<'a> Worth<'a> {
 
 /// Whether both parts shrink together.
 pub(super) fn is_relieved_with(part: &PathPart, other: &PathPart) -> bool {
-    part.tier == other.tier && (!part.tier.is_empty() || part.kind == other.kind)
+    part.tier == other.tier && (part.tier.is_some() || part.kind == other.kind)
 }
 
 /// Whether one part is compute, and the other a wait for compute of other ranks.
