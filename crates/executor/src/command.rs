@@ -1,6 +1,6 @@
 //! Commands to the threads of lanes.
 
-use super::group::GroupInfo;
+use super::group_info::GroupInfo;
 use super::pending::Completion;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -26,7 +26,7 @@ pub(super) enum Command {
     Transfer(Box<LaneTransfer>),
     /// Cancel a receive, unless part of the message has arrived.
     Withdraw { label: Label, number: u64 },
-    /// Give up all operations and transfers: restore inputs, then report [`Report::Aborted`](super::worker::Report::Aborted).
+    /// Give up all operations and transfers: restore inputs, then report [`Report::Aborted`](super::report::Report::Aborted).
     Abort,
     /// Leave the job, and end the thread.
     Stop,

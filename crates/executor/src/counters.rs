@@ -1,6 +1,5 @@
 //! Counters of a communicator's operations and memory.
 
-use super::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,11 +7,22 @@ use syncline_membership::message::Progress;
 use syncline_protocol::shape::PlanBook;
 use syncline_transport::lane_waker::LaneWaker;
 
+/// Received bytes that a communicator keeps until they are needed, over all lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Bytes of collectives' messages that arrived before this rank needed them.
+    pub early: u64,
+    /// The maximum of `early` so far.
+    pub most_early: u64,
+    /// Bytes of transfers that arrived before this rank received them.
+    pub transfers: u64,
+}
+
 /// How many operations of one group have begun, and how many are over.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCounters {
-    pub(super) begun: AtomicU64,
-    pub(super) over: AtomicU64,
+    pub begun: AtomicU64,
+    pub over: AtomicU64,
 }
 
 /// Received bytes that one lane keeps: see [`Kept`].

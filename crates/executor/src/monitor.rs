@@ -2,8 +2,9 @@
 //! deadlines.
 
 use super::command::Command;
-use super::group::{GroupInfo, RunningOperation, RunningTransfer, Shared, State, fail_all};
-use super::worker::Report;
+use super::group_info::GroupInfo;
+use super::report::Report;
+use super::state::{RunningOperation, RunningTransfer, Shared, State, fail_all};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
