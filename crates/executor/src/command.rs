@@ -8,6 +8,7 @@ use std::time::Instant;
 use syncline_protocol::fault::Task;
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{Opening, StartedOperation};
+use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
 
 /// A command to a lane's thread. A group is given by its slot, the group's number on this rank.
@@ -32,11 +33,12 @@ pub(super) enum Command {
     Stop,
 }
 
-/// Sends commands to a lane's thread, and wakes it.
+/// Sends commands to a lane's thread, wakes it, and shows what it knows about its peers.
 #[derive(Clone, Debug)]
 pub(super) struct LaneHandle {
     pub commands: Sender<Command>,
     pub waker: Arc<LaneWaker>,
+    pub status: Arc<LaneStatus>,
 }
 
 impl LaneHandle {

@@ -126,14 +126,14 @@ impl Communicator {
                 reports.clone(),
                 counters.add_lane(),
             )?;
-            let cpu = cpus.get(index as usize).copied();
+            let (status, cpu) = (worker.status(), cpus.get(index as usize).copied());
             let thread = std::thread::Builder::new().name(format!("lane {index}"));
             let thread = thread.spawn(move || worker.run(cpu))?;
-            lanes.handles.push(LaneHandle { commands: senders[index as usize].clone(), waker });
+            lanes.handles.push(LaneHandle { commands: senders[index as usize].clone(), waker, status });
             lanes.threads.push(thread);
         }
         let info = GroupInfo::of_job(book, counters.of_job());
-        counters.set_wakers(lanes.handles.iter().map(|lane| Arc::clone(&lane.waker)).collect(), &info.book);
+        counters.set_peers(lanes.handles.iter().map(|lane| Arc::clone(&lane.status)).collect(), &info.book);
         let shared = Arc::new(Shared::new(lanes.handles.clone(), settings, Arc::clone(&counters), &info));
         let coordinator = coordinator(Box::new(Threads { reports, counters }))?;
         let monitor = Monitor::new(Arc::clone(&shared), Arc::clone(&info), received_reports, coordinator);

@@ -114,7 +114,7 @@ impl Monitor {
 
     /// Whether this rank has two or more peers and hears none of them.
     fn cut_off(&self) -> bool {
-        self.shared.lanes.iter().all(|lane| lane.waker.cut_off())
+        self.shared.lanes.iter().all(|lane| lane.status.cut_off())
     }
 
     /// Looks for operations and transfers that have missed their deadlines.

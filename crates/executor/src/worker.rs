@@ -18,6 +18,7 @@ use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
 use syncline_transport::connections::Connections;
+use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
 
 /// Sends commands that are not urgent to another lane's thread, without waking it.
@@ -102,6 +103,11 @@ impl Worker {
             stop_reporter,
         };
         Ok((worker, waker))
+    }
+
+    /// What the thread knows about its peers, for other threads.
+    pub(super) fn status(&self) -> Arc<LaneStatus> {
+        self.connections.status()
     }
 
     /// Works until it gets [`Command::Stop`], or until no sender of commands is left; on one CPU, if `cpu`

@@ -5,7 +5,8 @@
 //! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]:
 //!   how such members find each other;
 //! - [`congestion`]: TCP's congestion control;
-//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`; `closing`: ends
+//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`;
+//!   [`lane_status`]: what that thread knows about its peers; `closing`: ends
 //!   a connection without losing bytes; `queued`: bytes that a socket has not delivered yet;
 //! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: handshakes of peers that are not admitted yet;
 //!   [`control_connection`]: messages after the handshake; [`random`]: nonces and other random numbers;
@@ -21,6 +22,7 @@ pub mod control_connection;
 pub mod descriptors;
 pub mod forks;
 pub mod handshaking;
+pub mod lane_status;
 pub mod lane_waker;
 pub mod pending_handshakes;
 #[cfg(target_os = "linux")]
