@@ -251,13 +251,13 @@ mod tests {
     use syncline_protocol::operation::Association;
     use syncline_protocol::shape::Rule;
     use syncline_reduction::{Element, Reduction};
-    use syncline_transport::socket::{Socket, Stream};
+    use syncline_transport::socket::Stream;
     use syncline_units::CollectiveKind;
 
     /// A lane's connection to another member, and its other end.
     fn connection() -> (UnixStream, Vec<Option<Connection>>) {
         let (a, b) = UnixStream::pair().unwrap();
-        (a, vec![None, Some(Box::new(Stream::new(Socket::Unix(b))) as Connection)])
+        (a, vec![None, Some(Box::new(Stream::new(b)) as Connection)])
     }
 
     /// A coordinator that panics at the first report.

@@ -1,7 +1,7 @@
 //! Connections that carry bytes between the processes of a job.
 //!
 //! - [`Transport`]: what a lane's thread needs from a connection;
-//! - [`socket`]: TCP and Unix sockets; `tls`: encryption on them; [`certificates`], [`trust`]: who may connect;
+//! - [`plain_socket`]: TCP and Unix sockets; `tls`: encryption on them; [`socket`]: either, as a transport; [`certificates`], [`trust`]: who may connect;
 //! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]:
 //!   how such members find each other;
 //! - [`congestion`]: TCP's congestion control;
@@ -25,6 +25,7 @@ pub mod handshaking;
 pub mod lane_status;
 pub mod lane_waker;
 pub mod pending_handshakes;
+pub mod plain_socket;
 #[cfg(target_os = "linux")]
 mod queued;
 pub mod random;
