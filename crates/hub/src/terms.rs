@@ -2,14 +2,12 @@
 
 use super::keys::{CHUNK, Catalogue, Key};
 use super::optimizer::{Chosen, Optimizer, Optimizers};
-use super::slot::Slot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use syncline_protocol::memory::Pool;
 use syncline_protocol::operation::Association;
 use syncline_reduction::{Element, Reduction, offered};
 
@@ -320,26 +318,6 @@ impl Contract {
     /// Returns the optimizer of a chunk.
     pub fn optimizer(&self, chunk: u32) -> Option<&Arc<dyn Optimizer>> {
         self.optimizers[self.catalogue.piece(chunk).key as usize].as_ref()
-    }
-
-    /// Returns the bytes that a hub needs for chunks of the job: the value of each, the contributions to the open step
-    /// and the next, the state of optimizers, and the state of each worker. A job that combines in the order of workers
-    /// keeps all contributions until the last has arrived; one that waits for lost workers also keeps the value before;
-    /// one with racks also keeps the sums of other racks. Workers that are further ahead or read slowly need more, up
-    /// to the hub's limit.
-    pub fn needs<'a>(&self, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
-        let kept = 1 + u64::from(self.terms.policy == LossPolicy::Wait);
-        let workers = u64::from(self.terms.workers);
-        let in_order = self.association == Association::Seats;
-        let pushed = 2 * if in_order { workers } else { 1 } + 2 * u64::from(self.terms.racks.is_some());
-        let of = |&chunk: &u32| {
-            let bytes = self.catalogue.bytes(chunk);
-            let remembered = self.optimizer(chunk).map_or(0, |optimizer| optimizer.vectors()) as u64;
-            Pool::capacity(bytes as usize) as u64 * (kept + pushed)
-                + bytes * remembered
-                + Slot::bytes_for(workers)
-        };
-        chunks.into_iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// Returns the name of a chunk's vector.
