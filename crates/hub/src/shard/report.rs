@@ -17,7 +17,7 @@ pub struct Counters {
 
 impl Counters {
     /// Adds two sets of counters.
-    pub(in super::super) const fn with(self, other: Self) -> Self {
+    pub(crate) const fn with(self, other: Self) -> Self {
         Self {
             bytes_in: self.bytes_in + other.bytes_in,
             bytes_out: self.bytes_out + other.bytes_out,
