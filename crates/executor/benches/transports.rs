@@ -120,7 +120,7 @@ fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Opti
         match over.as_str() {
             "unix" => {
                 socket.set_nonblocking(true).expect("a socket");
-                Box::new(Stream::new(Socket::Unix(UnixStream::from_std(socket))))
+                Box::new(Stream::new(UnixStream::from_std(socket)))
             }
             "shared" => {
                 socket.set_nonblocking(true).expect("a socket");
@@ -153,7 +153,7 @@ fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Opti
                     let named = socket2::SockRef::from(&stream).set_tcp_congestion(congestion.as_bytes());
                     named.expect("a congestion control that this system has");
                 }
-                let socket = Socket::Tcp(mio::net::TcpStream::from_std(stream));
+                let socket = Socket::from(mio::net::TcpStream::from_std(stream));
                 Box::new(Stream::new(if over == "tls" { secured(socket, begins, folder) } else { socket }))
             }
         }

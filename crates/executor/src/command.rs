@@ -1,6 +1,6 @@
 //! Commands to the threads of lanes.
 
-use super::group::GroupInfo;
+use super::group_info::GroupInfo;
 use super::pending::Completion;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -8,6 +8,7 @@ use std::time::Instant;
 use syncline_protocol::fault::Task;
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{Opening, StartedOperation};
+use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
 
 /// A command to a lane's thread. A group is given by its slot, the group's number on this rank.
@@ -26,17 +27,18 @@ pub(super) enum Command {
     Transfer(Box<LaneTransfer>),
     /// Cancel a receive, unless part of the message has arrived.
     Withdraw { label: Label, number: u64 },
-    /// Give up all operations and transfers: restore inputs, then report [`Report::Aborted`](super::worker::Report::Aborted).
+    /// Give up all operations and transfers: restore inputs, then report [`Report::Aborted`](super::report::Report::Aborted).
     Abort,
     /// Leave the job, and end the thread.
     Stop,
 }
 
-/// Sends commands to a lane's thread, and wakes it.
+/// Sends commands to a lane's thread, wakes it, and shows what it knows about its peers.
 #[derive(Clone, Debug)]
 pub(super) struct LaneHandle {
     pub commands: Sender<Command>,
     pub waker: Arc<LaneWaker>,
+    pub status: Arc<LaneStatus>,
 }
 
 impl LaneHandle {

@@ -1,18 +1,28 @@
 //! Counters of a communicator's operations and memory.
 
-use super::Kept;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use syncline_membership::message::Progress;
 use syncline_protocol::shape::PlanBook;
-use syncline_transport::lane_waker::LaneWaker;
+use syncline_transport::lane_status::LaneStatus;
+
+/// Received bytes that a communicator keeps until they are needed, over all lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Bytes of collectives' messages that arrived before this rank needed them.
+    pub early: u64,
+    /// The maximum of `early` so far.
+    pub most_early: u64,
+    /// Bytes of transfers that arrived before this rank received them.
+    pub transfers: u64,
+}
 
 /// How many operations of one group have begun, and how many are over.
 #[derive(Debug, Default)]
 pub(crate) struct GroupCounters {
-    pub(super) begun: AtomicU64,
-    pub(super) over: AtomicU64,
+    pub begun: AtomicU64,
+    pub over: AtomicU64,
 }
 
 /// Received bytes that one lane keeps: see [`Kept`].
@@ -31,8 +41,8 @@ pub(crate) struct Counters {
     /// Of the other groups, by the number that all members of a group use for it.
     groups: Mutex<BTreeMap<u64, Arc<GroupCounters>>>,
     lanes: Mutex<Vec<Arc<LaneCounters>>>,
-    /// The lanes' wakers, which know the peers that each lane hears, and the book that has the peers' names.
-    wakers: OnceLock<(Vec<Arc<LaneWaker>>, Arc<PlanBook>)>,
+    /// What the lanes know about their peers, and the book that has the peers' names.
+    peers: OnceLock<(Vec<Arc<LaneStatus>>, Arc<PlanBook>)>,
 }
 
 impl Counters {
@@ -49,14 +59,14 @@ impl Counters {
 
     /// Ranks that some lane has received something from recently.
     pub(crate) fn heard_peers(&self) -> Vec<u32> {
-        let Some((wakers, book)) = self.wakers.get() else { return Vec::new() };
-        let heard: BTreeSet<u32> = wakers.iter().flat_map(|waker| waker.hears()).collect();
+        let Some((lanes, book)) = self.peers.get() else { return Vec::new() };
+        let heard: BTreeSet<u32> = lanes.iter().flat_map(|lane| lane.hears()).collect();
         heard.into_iter().map(|peer| book.name(peer)).collect()
     }
 
     /// Sets where [`Counters::heard_peers`] looks.
-    pub(super) fn set_wakers(&self, wakers: Vec<Arc<LaneWaker>>, book: &Arc<PlanBook>) {
-        _ = self.wakers.set((wakers, Arc::clone(book)));
+    pub(super) fn set_peers(&self, lanes: Vec<Arc<LaneStatus>>, book: &Arc<PlanBook>) {
+        _ = self.peers.set((lanes, Arc::clone(book)));
     }
 
     /// The counters of the group of all ranks.

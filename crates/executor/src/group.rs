@@ -1,17 +1,15 @@
 //! Groups of a communicator: ranks that run operations and transfers among themselves. All groups use the
 //! same threads and connections.
 
-use super::Settings;
-use super::command::{Command, LaneHandle, LaneTransfer};
-use super::counters::{Counters, GroupCounters};
+use super::command::{Command, LaneTransfer};
+use super::group_info::GroupInfo;
 use super::pending::{Completion, Pending};
-use std::collections::{BTreeMap, BTreeSet};
+use super::state::{GroupState, RunningOperation, RunningTransfer, Shared};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
-use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{MOST_GROUPS, Opening, StartedOperation};
@@ -27,259 +25,6 @@ pub struct TransferTag {
     pub space: u64,
     /// The application's tag.
     pub tag: i64,
-}
-
-/// What does not change about a group.
-#[derive(Debug)]
-pub(super) struct GroupInfo {
-    /// Its number on this rank; 0 for the whole job.
-    pub slot: u32,
-    /// The number that all its members use for it; 0 for the whole job.
-    pub id: u64,
-    pub book: Arc<PlanBook>,
-    /// The job's members that are in the group, by their places in the group.
-    pub members: Vec<u32>,
-    counters: Arc<GroupCounters>,
-}
-
-impl GroupInfo {
-    /// The group of all members of a job.
-    pub(super) fn of_job(book: Arc<PlanBook>, counters: Arc<GroupCounters>) -> Arc<Self> {
-        let members = (0..book.members()).collect();
-        Arc::new(Self { slot: 0, id: 0, book, members, counters })
-    }
-
-    /// The place in the group of a member of the job.
-    pub(super) fn place(&self, member: u32) -> Option<u32> {
-        (0..).zip(&self.members).find(|&(_, &each)| each == member).map(|(place, _)| place)
-    }
-
-    /// The name of this rank: its rank when the job began.
-    pub(super) fn own_name(&self) -> u32 {
-        self.book.name(self.book.member())
-    }
-
-    /// The names of the group's ranks, by their places in the group.
-    pub(super) fn names(&self) -> Vec<u32> {
-        (0..self.book.ranks()).map(|place| self.book.name(place)).collect()
-    }
-}
-
-/// An operation under way.
-#[derive(Debug)]
-pub(super) struct RunningOperation {
-    pub completion: Arc<Completion>,
-    pub operation: Operation,
-    pub began: Instant,
-    pub deadline: Duration,
-    input: Region,
-    output: Region,
-    /// Whether the input is lost if the operation fails.
-    pub consumes: bool,
-}
-
-impl RunningOperation {
-    /// Whether another operation with this input and output would read what this one writes, or write what
-    /// this one reads or writes.
-    fn conflicts(&self, input: Region, output: Region) -> bool {
-        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
-        clash(self.output, input) || clash(self.output, output) || clash(self.input, output)
-    }
-}
-
-/// A transfer under way.
-#[derive(Debug)]
-pub(super) struct RunningTransfer {
-    pub completion: Arc<Completion>,
-    pub task: Task,
-    pub began: Instant,
-    pub deadline: Duration,
-    pub group: Arc<GroupInfo>,
-}
-
-/// What changes about a group.
-#[derive(Debug)]
-pub(super) struct GroupState {
-    pub info: Arc<GroupInfo>,
-    /// The number that its caller gave it; 0 for the whole job.
-    name: u64,
-    /// How long an operation or transfer that begins now may take.
-    deadline: Duration,
-    /// The number of the newest operation.
-    newest: u64,
-    /// Why no operation of this group can begin any more, if that applies to this group only.
-    failed: Option<Arc<Fault>>,
-    /// Lanes that no longer use the group's slot.
-    released: usize,
-    /// Whether the caller has dropped the group.
-    left: bool,
-}
-
-impl GroupState {
-    fn new(info: Arc<GroupInfo>, name: u64, deadline: Duration) -> Self {
-        Self { info, name, deadline, newest: 0, failed: None, released: 0, left: false }
-    }
-}
-
-/// The state that callers and the monitor share.
-#[derive(Debug)]
-pub(super) struct State {
-    /// Why no operation of any group can begin any more.
-    pub failed: Option<Arc<Fault>>,
-    /// The first operation that failed and whose input is lost.
-    pub consumed: Option<(u64, Operation)>,
-    /// By slot of the group and number of the operation.
-    pub operations: BTreeMap<(u32, u64), RunningOperation>,
-    pub transfers: BTreeMap<u64, RunningTransfer>,
-    newest_transfer: u64,
-    /// By slot.
-    pub groups: BTreeMap<u32, GroupState>,
-    /// How many groups of each name this rank has made so far.
-    made: BTreeMap<u64, u64>,
-}
-
-impl State {
-    /// Removes a group's oldest operations that are over, up to the first that is not. Lanes do not report
-    /// that an operation is over: its caller learns that from the completion, and the state may
-    /// learn it later.
-    fn remove_oldest_finished(&mut self, group: &GroupInfo) {
-        let oldest_finished = |state: &mut Self| {
-            let mut of_group = state.operations.range((group.slot, 0)..(group.slot + 1, 0));
-            of_group.next().filter(|(_, each)| each.completion.over()).map(|(&key, _)| key)
-        };
-        while let Some(key) = oldest_finished(self) {
-            self.operations.remove(&key);
-            group.counters.over.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Removes all operations and transfers that are over, in all groups.
-    pub(super) fn remove_finished(&mut self) {
-        let over = take_out(&mut self.operations, |_, each| each.completion.over());
-        for ((slot, _), _) in over {
-            if let Some(group) = self.groups.get(&slot) {
-                group.info.counters.over.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        self.transfers.retain(|_, each| !each.completion.over());
-    }
-
-    /// Removes a group, so that its slot can be used again, once the caller has dropped it and all `lanes`
-    /// have released it.
-    fn remove_unused_group(&mut self, slot: u32, lanes: usize) {
-        let unused = |group: &GroupState| group.left && group.released == lanes;
-        if self.groups.get(&slot).is_some_and(unused) {
-            self.groups.remove(&slot);
-        }
-    }
-
-    /// The first operation that failed and whose input is lost, or else the first one under way whose input
-    /// would be lost if it failed now.
-    pub(super) fn lost_input(&self) -> Option<(u64, Operation)> {
-        let mut open = self.operations.iter().filter(|(_, each)| each.consumes && !each.completion.over());
-        self.consumed.or_else(|| open.next().map(|(&(_, sequence), each)| (sequence, each.operation)))
-    }
-}
-
-/// What all groups of a communicator share, with each other and with the monitor.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub lanes: Vec<LaneHandle>,
-    pub settings: Settings,
-    counters: Arc<Counters>,
-    state: Mutex<State>,
-    /// Held while lanes release a group's memory, so that a second close of the group returns no earlier.
-    closing: Mutex<()>,
-}
-
-impl Shared {
-    pub(super) fn new(
-        lanes: Vec<LaneHandle>,
-        settings: Settings,
-        counters: Arc<Counters>,
-        job: &Arc<GroupInfo>,
-    ) -> Self {
-        let job = GroupState::new(Arc::clone(job), 0, settings.deadline);
-        let state = State {
-            failed: None,
-            consumed: None,
-            operations: BTreeMap::new(),
-            transfers: BTreeMap::new(),
-            newest_transfer: 0,
-            groups: BTreeMap::from([(0, job)]),
-            made: BTreeMap::new(),
-        };
-        Self { lanes, settings, counters, state: Mutex::new(state), closing: Mutex::new(()) }
-    }
-
-    /// Locks the state.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Counts one more lane that no longer uses the slot of a group that was left.
-    pub(super) fn release(&self, slot: u32) {
-        let mut state = self.lock();
-        if let Some(group) = state.groups.get_mut(&slot) {
-            group.released += 1;
-        }
-        state.remove_unused_group(slot, self.lanes.len());
-    }
-
-    /// Closes a group because of a fault. Its operations and transfers fail once their inputs are restored;
-    /// other groups go on. `lost` is the member of the job that left the group and is needed, if that is the
-    /// fault.
-    pub(super) fn close_group(&self, slot: u32, fault: &Arc<Fault>, lost: Option<u32>) {
-        let closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self.lock();
-        let Some(group) = state.groups.get_mut(&slot).filter(|group| group.failed.is_none()) else {
-            return;
-        };
-        group.failed = Some(Arc::clone(fault));
-        let id = group.info.id;
-        drop(state);
-        let (done, all_done) = channel();
-        for lane in &self.lanes {
-            lane.send(Command::Close { slot, lost, done: done.clone() });
-        }
-        drop(done);
-        // The loop ends once every lane has dropped its sender, as a thread that ends does, too.
-        while all_done.recv().is_ok() {}
-        let mut state = self.lock();
-        let consumed = |each: &RunningOperation| each.consumes && !each.completion.over();
-        let lost_input = state.operations.range((slot, 0)..(slot + 1, 0)).find(|(_, each)| consumed(each));
-        let lost_input = lost_input.map(|(&(_, sequence), each)| (sequence, each.operation));
-        state.consumed = state.consumed.or(lost_input);
-        let operations = take_out(&mut state.operations, |&(of, _), _| of == slot).into_iter();
-        let operations: Vec<(u64, RunningOperation)> =
-            operations.map(|((_, sequence), each)| (sequence, each)).collect();
-        let transfers = take_out(&mut state.transfers, |_, each| each.group.id == id);
-        let transfers: Vec<RunningTransfer> = transfers.into_iter().map(|(_, each)| each).collect();
-        drop((state, closing));
-        fail_all(fault, operations, transfers);
-        self.counters.remove_group(id);
-    }
-}
-
-/// Ends operations and transfers with a fault. Each one's fault says what was under way, and for how long.
-pub(super) fn fail_all(
-    fault: &Fault,
-    operations: Vec<(u64, RunningOperation)>,
-    transfers: Vec<RunningTransfer>,
-) {
-    for (sequence, RunningOperation { completion, operation, began, .. }) in operations {
-        let during =
-            Some(FailedOperation { number: sequence, task: operation.into(), elapsed: began.elapsed() });
-        completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
-    }
-    for RunningTransfer { completion, task, began, .. } in transfers {
-        let during = Some(FailedOperation { number: 0, task, elapsed: began.elapsed() });
-        completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
-    }
 }
 
 /// The number that all members use for a group: from its name, and from how many groups had that name before
@@ -327,7 +72,7 @@ impl Group {
         Self { shared, info }
     }
 
-    /// See [`super::Communicator::group`].
+    /// See [`Communicator::group`](crate::Communicator::group).
     pub(super) fn create(
         shared: &Arc<Shared>,
         name: u64,
@@ -350,7 +95,7 @@ impl Group {
         let earlier = state.made.entry(name).or_default();
         let id = group_id(name, *earlier);
         *earlier += 1;
-        let counters = shared.counters.add_group(id);
+        let counters = shared.counters().add_group(id);
         let info = Arc::new(GroupInfo { slot, id, book: Arc::new(book), members, counters });
         state.groups.insert(slot, GroupState::new(Arc::clone(&info), name, deadline));
         // Hold the lock until every lane has this command, so that no command of the group's operations
@@ -543,7 +288,8 @@ impl Group {
         let lane = &self.shared.lanes[self.lane_of(label, other)];
         let transfer = Transfer { id: number, label, peer: other, region };
         let group = Arc::clone(&self.info);
-        pending.allow_withdrawal(lane.clone(), label, number);
+        let receiver = lane.clone();
+        pending.allow_withdrawal(move || receiver.send(Command::Withdraw { label, number }));
         lane.send(Command::Transfer(Box::new(LaneTransfer {
             sends,
             transfer,

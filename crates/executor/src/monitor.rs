@@ -2,8 +2,9 @@
 //! deadlines.
 
 use super::command::Command;
-use super::group::{GroupInfo, RunningOperation, RunningTransfer, Shared, State, fail_all};
-use super::worker::Report;
+use super::group_info::GroupInfo;
+use super::report::Report;
+use super::state::{RunningOperation, RunningTransfer, Shared, State, fail_all};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -113,7 +114,7 @@ impl Monitor {
 
     /// Whether this rank has two or more peers and hears none of them.
     fn cut_off(&self) -> bool {
-        self.shared.lanes.iter().all(|lane| lane.waker.cut_off())
+        self.shared.lanes.iter().all(|lane| lane.status.cut_off())
     }
 
     /// Looks for operations and transfers that have missed their deadlines.

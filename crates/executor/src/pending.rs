@@ -1,6 +1,5 @@
 //! An operation or transfer under way, as its caller sees it.
 
-use super::command::{Command, LaneHandle};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(loom)]
@@ -14,7 +13,6 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::Fault;
-use syncline_protocol::lane::transfers::Label;
 
 /// How an operation or transfer ended.
 pub type Outcome = Result<(), Arc<Fault>>;
@@ -29,12 +27,8 @@ struct State {
     callbacks: Vec<Callback>,
 }
 
-/// How to withdraw a transfer: send its label and number to its lane.
-struct Withdrawal {
-    lane: LaneHandle,
-    label: Label,
-    number: u64,
-}
+/// Asks a transfer's lane to withdraw it.
+type Withdrawal = Box<dyn Fn() + Send + Sync>;
 
 /// The end of an operation or transfer, which lanes set and callers wait for.
 #[derive(Default)]
@@ -114,9 +108,9 @@ impl Pending {
         Self { completion }
     }
 
-    /// Makes [`Pending::withdraw`] withdraw this transfer from its lane.
-    pub(super) fn allow_withdrawal(&self, lane: LaneHandle, label: Label, number: u64) {
-        _ = self.completion.withdrawal.set(Withdrawal { lane, label, number });
+    /// Makes [`Pending::withdraw`] call `withdraw`, which asks the transfer's lane to withdraw it.
+    pub(super) fn allow_withdrawal(&self, withdraw: impl Fn() + Send + Sync + 'static) {
+        _ = self.completion.withdrawal.set(Box::new(withdraw));
     }
 
     /// The rank at the other side of a transfer that has succeeded, by its place in the group.
@@ -127,8 +121,8 @@ impl Pending {
     /// Cancels a receive. It fails soon, unless part of the message has arrived already. Has no effect on
     /// sends and collectives.
     pub fn withdraw(&self) {
-        if let Some(Withdrawal { lane, label, number }) = self.completion.withdrawal.get() {
-            lane.send(Command::Withdraw { label: *label, number: *number });
+        if let Some(withdraw) = self.completion.withdrawal.get() {
+            withdraw();
         }
     }
 

@@ -1,7 +1,7 @@
 //! Joins the members of a job. All members connect to the coordinator and learn where the others listen. Each
 //! two of them then make one connection for each lane: shared memory if both are on one machine, else TCP.
 
-use crate::Communicator;
+use super::communicator::Communicator;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;

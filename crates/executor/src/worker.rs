@@ -3,6 +3,7 @@
 use super::command::{Command, LaneTransfer};
 use super::counters::LaneCounters;
 use super::pending::Completion;
+use super::report::Report;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -17,29 +18,8 @@ use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
 use syncline_transport::connections::Connections;
+use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
-
-/// A report to the monitor, from a lane's thread or the coordinator. Members are given by their places in the
-/// job.
-#[derive(Debug)]
-pub(super) enum Report {
-    /// Something is wrong with a peer.
-    Trouble { peer: u32, trouble: Trouble },
-    /// The coordinator has decided who is at fault.
-    Verdict { blame: Blame, trouble: Trouble },
-    /// The coordinator has left, as it announced: this rank decides for itself from now on.
-    CoordinatorGone,
-    /// This rank itself cannot go on.
-    Failed(Trouble),
-    /// A group cannot go on, because a member that it needs has left it.
-    Deserted { slot: u32, member: u32 },
-    /// A lane no longer uses the slot of a group that was left.
-    Released { slot: u32 },
-    /// A lane has given up, and has restored inputs.
-    Aborted,
-    /// A lane's thread ends, and has restored inputs. `aborted`: it has sent [`Report::Aborted`] before.
-    Stopped { aborted: bool },
-}
 
 /// Sends commands that are not urgent to another lane's thread, without waking it.
 pub(super) type Sibling = Sender<Command>;
@@ -123,6 +103,11 @@ impl Worker {
             stop_reporter,
         };
         Ok((worker, waker))
+    }
+
+    /// What the thread knows about its peers, for other threads.
+    pub(super) fn status(&self) -> Arc<LaneStatus> {
+        self.connections.status()
     }
 
     /// Works until it gets [`Command::Stop`], or until no sender of commands is left; on one CPU, if `cpu`

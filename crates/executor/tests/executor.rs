@@ -22,7 +22,7 @@ use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_protocol::wire::{FrameKind as Frame, Header};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::shared::Agreement;
-use syncline_transport::socket::{Socket, Stream};
+use syncline_transport::socket::Stream;
 use syncline_transport::{Connection, Halt, Intake, Transport};
 use syncline_units::CollectiveKind;
 
@@ -40,7 +40,7 @@ fn pair(join: Join) -> (Connection, Connection) {
     match join {
         Join::Unix => {
             let (a, b) = UnixStream::pair().unwrap();
-            (Box::new(Stream::new(Socket::Unix(a))), Box::new(Stream::new(Socket::Unix(b))))
+            (Box::new(Stream::new(a)), Box::new(Stream::new(b)))
         }
         Join::Shared => {
             let (a, b) = UnixStream::pair().unwrap();
@@ -57,7 +57,7 @@ fn pair(join: Join) -> (Connection, Connection) {
             let ready = |stream: std::net::TcpStream| -> Connection {
                 stream.set_nonblocking(true).unwrap();
                 stream.set_nodelay(true).unwrap();
-                Box::new(Stream::new(Socket::Tcp(TcpStream::from_std(stream))))
+                Box::new(Stream::new(TcpStream::from_std(stream)))
             };
             (ready(a), ready(b))
         }
@@ -345,7 +345,7 @@ fn a_leaving_rank_waits_until_its_last_bytes_are_received() {
     SockRef::from(&ours).set_send_buffer_size(4 << 20).unwrap();
     let (mut theirs, _) = listener.accept().unwrap();
     ours.set_nonblocking(true).unwrap();
-    let ours = Box::new(Stream::new(Socket::Tcp(TcpStream::from_std(ours))));
+    let ours = Box::new(Stream::new(TcpStream::from_std(ours)));
     let member = one_of_two(0, ours, settings(1));
     let mut buffer = Buffer::new(2 << 20);
     let region = buffer.region();

@@ -1,10 +1,11 @@
 //! The thread of a hub that admits workers, owns the register, and commands the cores.
 
+use super::assignment::HubList;
 use super::core_thread::{Command, CoreHandle, Report};
 use super::events::{Event, EventLog};
 use super::message::FromWorker;
 use super::rack_connection::{RackConnector, RackSocket, RackTarget};
-use super::register::{Action, HubList, MemoryShare, Register, Shares};
+use super::register::{Action, MemoryShare, Register, Shares};
 use super::setup::{OpenError, Setup};
 use super::shard::{Bounds, Counters, Peer};
 use super::status::{JobStatus, Status};

@@ -28,6 +28,15 @@ pub struct Cores {
     pub interfaces: u32,
 }
 
+/// The hubs that share a job's chunks: all hubs of the job, or those of one rack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubList {
+    /// The cores of each hub.
+    pub hubs: Vec<Cores>,
+    /// The index of this hub.
+    pub own: u32,
+}
+
 /// Returns the bin of each item. Places the longest items first, each in the least loaded bin; of equal ones, the
 /// first.
 ///

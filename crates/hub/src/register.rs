@@ -17,9 +17,10 @@ mod rejoining;
 #[cfg(test)]
 mod test_hub;
 
-pub use action::{Action, HubList};
+pub use action::Action;
 pub use memory::{MemoryShare, Shares};
 
+use super::assignment::HubList;
 use super::events::{Event, EventKind, EventLog};
 use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
@@ -41,7 +42,7 @@ use syncline_protocol::heartbeat::{Heartbeats, Patience};
 pub struct Limits {
     /// The most jobs at the same time.
     pub jobs: usize,
-    /// The most bytes of memory for all jobs together ([`Contract::needs`], and what their workers may be ahead).
+    /// The most bytes of memory for all jobs together (that of their chunks, and what their workers may be ahead).
     pub memory: u64,
     /// The most bytes that a worker may be ahead of others at each core before the core stops reading from it. The
     /// limit is lower if the hub does not have the memory for it.

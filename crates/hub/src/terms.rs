@@ -2,14 +2,12 @@
 
 use super::keys::{CHUNK, Catalogue, Key};
 use super::optimizer::{Chosen, Optimizer, Optimizers};
-use super::slot::Slot;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use syncline_protocol::memory::Pool;
 use syncline_protocol::operation::Association;
 use syncline_reduction::{Element, Reduction, offered};
 
@@ -105,17 +103,94 @@ impl RackTopology {
 
 /// A vector, as terms describe it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "VectorText", into = "VectorText")]
 pub struct Vector {
     /// Its name in the job.
     pub name: String,
-    /// The name of the type of its elements.
-    pub element: String,
+    /// The type of its elements.
+    pub element: Element,
     /// The number of its elements.
     pub elements: u64,
     /// The optimizer for its gradient; the job's optimizer if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimizer: Option<Chosen>,
+}
+
+/// A vector, as terms are written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VectorText {
+    name: String,
+    element: String,
+    elements: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    optimizer: Option<Chosen>,
+}
+
+impl TryFrom<VectorText> for Vector {
+    type Error = String;
+
+    fn try_from(text: VectorText) -> Result<Self, String> {
+        let VectorText { name, element, elements, optimizer } = text;
+        let element = element.parse().map_err(|error| format!("`{name}`: {error}"))?;
+        Ok(Self { name, element, elements, optimizer })
+    }
+}
+
+impl From<Vector> for VectorText {
+    fn from(vector: Vector) -> Self {
+        let Vector { name, element, elements, optimizer } = vector;
+        Self { name, element: element.name().to_owned(), elements, optimizer }
+    }
+}
+
+/// How a hub combines contributions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Combination {
+    /// Their sum, divided by their number.
+    Mean,
+    /// A reduction of collectives.
+    Reduction(Reduction),
+}
+
+impl Combination {
+    const MEAN: &str = "mean";
+
+    /// Its word in terms and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mean => Self::MEAN,
+            Self::Reduction(reduction) => reduction.name(),
+        }
+    }
+
+    /// How elements are combined, before any division.
+    const fn reduction(self) -> Reduction {
+        match self {
+            Self::Mean => Reduction::Sum,
+            Self::Reduction(reduction) => reduction,
+        }
+    }
+}
+
+impl TryFrom<String> for Combination {
+    type Error = String;
+
+    fn try_from(word: String) -> Result<Self, String> {
+        if word == Self::MEAN {
+            return Ok(Self::Mean);
+        }
+        word.parse().map(Self::Reduction).map_err(|_| {
+            let names: Vec<&str> = Reduction::ALL.iter().map(|reduction| reduction.name()).collect();
+            format!("there is no reduction `{word}`: choose {}, {}", Self::MEAN, names.join(", "))
+        })
+    }
+}
+
+impl From<Combination> for String {
+    fn from(combination: Combination) -> Self {
+        combination.name().to_owned()
+    }
 }
 
 /// What a job asks of its hubs.
@@ -129,9 +204,9 @@ pub struct Terms {
     /// The bytes of a chunk.
     #[serde(default = "chunk")]
     pub chunk: u32,
-    /// How contributions are combined: the name of a reduction, or `mean`.
+    /// How contributions are combined.
     #[serde(default = "mean")]
-    pub reduction: String,
+    pub reduction: Combination,
     /// Whether contributions are combined in the order of workers and not of arrival: bit for bit the same in every
     /// run.
     #[serde(default)]
@@ -161,8 +236,8 @@ const fn chunk() -> u32 {
     CHUNK
 }
 
-fn mean() -> String {
-    "mean".to_owned()
+const fn mean() -> Combination {
+    Combination::Mean
 }
 
 const fn synchronous() -> StepMode {
@@ -205,15 +280,9 @@ impl Terms {
         if !(1..=MOST_WORKERS).contains(&self.workers) {
             return Err(format!("the job has {} ranks: it must have 1 to {MOST_WORKERS}", self.workers));
         }
-        let mean = self.reduction == "mean";
-        let reduction = if mean { "sum" } else { &self.reduction };
-        let reduction: Reduction = reduction.parse().map_err(|_| {
-            let names: Vec<&str> = Reduction::ALL.iter().map(|reduction| reduction.name()).collect();
-            format!("there is no reduction `{}`: choose mean, {}", self.reduction, names.join(", "))
-        })?;
+        let (mean, reduction) = (self.reduction == Combination::Mean, self.reduction.reduction());
         let keys = self.keys.iter().map(|key| {
             let Vector { name, element, elements, optimizer } = key.clone();
-            let element: Element = element.parse().map_err(|error| format!("`{name}`: {error}"))?;
             offered(element, reduction).map_err(|refusal| format!("`{name}`: {refusal}"))?;
             let float = matches!(element, Element::F32 | Element::F64 | Element::F16 | Element::Bf16);
             if mean && !float {
@@ -249,7 +318,7 @@ impl Terms {
             optimizers.make(chosen)?;
         }
         if (self.optimizer.is_some() || chosen.iter().any(Option::is_some)) && reduction != Reduction::Sum {
-            return Err(format!("an optimizer needs a sum or a mean, not {}", self.reduction));
+            return Err(format!("an optimizer needs a sum or a mean, not {}", self.reduction.name()));
         }
         if self.pace == StepMode::Asynchronous && self.policy == LossPolicy::Wait {
             return Err("an asynchronous job cannot have policy wait: use fail or shrink".to_owned());
@@ -300,7 +369,7 @@ impl Terms {
         });
         key.or_else(|| pair("workers", &self.workers, &other.workers))
             .or_else(|| pair("chunk", &self.chunk, &other.chunk))
-            .or_else(|| pair("reduction", &self.reduction, &other.reduction))
+            .or_else(|| pair("reduction", &self.reduction.name(), &other.reduction.name()))
             .or_else(|| pair("in_order", &self.in_order, &other.in_order))
             .or_else(|| pair("pace", &self.pace, &other.pace))
             .or_else(|| pair("optimizer", &self.optimizer, &other.optimizer))
@@ -320,26 +389,6 @@ impl Contract {
     /// Returns the optimizer of a chunk.
     pub fn optimizer(&self, chunk: u32) -> Option<&Arc<dyn Optimizer>> {
         self.optimizers[self.catalogue.piece(chunk).key as usize].as_ref()
-    }
-
-    /// Returns the bytes that a hub needs for chunks of the job: the value of each, the contributions to the open step
-    /// and the next, the state of optimizers, and the state of each worker. A job that combines in the order of workers
-    /// keeps all contributions until the last has arrived; one that waits for lost workers also keeps the value before;
-    /// one with racks also keeps the sums of other racks. Workers that are further ahead or read slowly need more, up
-    /// to the hub's limit.
-    pub fn needs<'a>(&self, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
-        let kept = 1 + u64::from(self.terms.policy == LossPolicy::Wait);
-        let workers = u64::from(self.terms.workers);
-        let in_order = self.association == Association::Seats;
-        let pushed = 2 * if in_order { workers } else { 1 } + 2 * u64::from(self.terms.racks.is_some());
-        let of = |&chunk: &u32| {
-            let bytes = self.catalogue.bytes(chunk);
-            let remembered = self.optimizer(chunk).map_or(0, |optimizer| optimizer.vectors()) as u64;
-            Pool::capacity(bytes as usize) as u64 * (kept + pushed)
-                + bytes * remembered
-                + Slot::bytes_for(workers)
-        };
-        chunks.into_iter().map(of).fold(0, u64::saturating_add)
     }
 
     /// Returns the name of a chunk's vector.
@@ -382,6 +431,17 @@ mod tests {
     }
 
     #[test]
+    fn terms_are_written_as_they_are_read() {
+        for reduction in ["mean", "sum", "max"] {
+            let terms = terms(&format!(", \"reduction\": \"{reduction}\"")).unwrap().terms;
+            let text = serde_json::to_string(&terms).unwrap();
+            assert!(text.contains(&format!("\"reduction\":\"{reduction}\"")), "{text}");
+            assert!(text.contains("{\"name\":\"w\",\"element\":\"f32\",\"elements\":9}"), "{text}");
+            assert_eq!(serde_json::from_str::<Terms>(&text).unwrap(), terms);
+        }
+    }
+
+    #[test]
     fn a_difference_is_reported_with_both_values() {
         let ours = terms("").unwrap().terms;
         assert_eq!(ours.differs(&ours.clone()), None);
@@ -390,5 +450,7 @@ mod tests {
         let mut theirs = ours.clone();
         theirs.keys[0].elements = 8;
         assert_eq!(ours.differs(&theirs).unwrap(), "`w` of 8 f32, but `w` of 9 f32 in the job");
+        let theirs = terms(", \"reduction\": \"sum\"").unwrap().terms;
+        assert_eq!(ours.differs(&theirs).unwrap(), "`reduction` is \"sum\", but \"mean\" in the job");
     }
 }

@@ -22,6 +22,7 @@ use syncline_transport::congestion;
 use syncline_transport::forks::Watcher;
 use syncline_transport::handshaking;
 use syncline_transport::handshaking::Handshaking;
+use syncline_transport::plain_socket::PlainSocket;
 use syncline_transport::same_host;
 use syncline_transport::same_host::Agreement;
 use syncline_transport::socket::{Socket, Stream};
@@ -235,7 +236,7 @@ impl<'a> LaneConnector<'a> {
             let unix = self.unix_socket(target).and_then(|name| {
                 let socket = same_host::connect(name).map_err(|error| error.to_string());
                 match socket.and_then(|socket| same_host::check_same_user(&socket).map(|()| socket)) {
-                    Ok(socket) => Some(Socket::Unix(socket)),
+                    Ok(socket) => Some(Socket::from(socket)),
                     Err(why) => {
                         self.do_not_share(rank, &why);
                         None
@@ -244,7 +245,7 @@ impl<'a> LaneConnector<'a> {
             });
             let Some(listens) = self.roster.listens(rank) else { continue };
             let socket =
-                unix.map_or_else(|| self.dial(target, listens.lanes[lane as usize]).map(Socket::Tcp), Ok);
+                unix.map_or_else(|| self.dial(target, listens.lanes[lane as usize]).map(Socket::from), Ok);
             let handshake = socket.map_err(|error| error.to_string()).and_then(|socket| {
                 Handshaking::begin(socket, self.member.trust.clone(), &self.member.job, role)
             });
@@ -287,12 +288,12 @@ impl<'a> LaneConnector<'a> {
         let tcp = (self.listeners.lanes.iter())
             .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
             .take(handshaking::MOST)
-            .map(|(stream, _)| Socket::Tcp(stream));
+            .map(|(stream, _)| Socket::from(stream));
         let unix = (self.listeners.unix_socket.iter())
             .flat_map(|unix_socket| std::iter::from_fn(|| unix_socket.accept().ok()))
             .take(handshaking::MOST)
             .filter(|(stream, _)| same_host::check_same_user(stream).is_ok())
-            .map(|(stream, _)| Socket::Unix(stream));
+            .map(|(stream, _)| Socket::from(stream));
         let sockets: Vec<Socket> = tcp.chain(unix).collect();
         // Connections that this member makes itself are never dropped.
         let heard = |stage: &Stage| match stage {
@@ -380,7 +381,7 @@ impl<'a> LaneConnector<'a> {
             Err(why) => return self.failed(target, Some(peer), unix, why),
         };
         match socket {
-            Socket::Unix(socket) => {
+            Socket::Plain(PlainSocket::Unix(socket)) => {
                 let agreement = match target {
                     Some(_) => {
                         Agreement::offer(socket, same_host::CAPACITY).map_err(|error| error.to_string())

@@ -29,6 +29,12 @@ fn short(file: &str) -> &str {
     file.find("crates/").map_or_else(|| file.rsplit('/').next().unwrap_or(file), |at| &file[at..])
 }
 
+/// What is wrong with JSON text that the front end made, without line and column: the user never sees the text.
+pub(crate) fn problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what).to_owned()
+}
+
 /// Runs `work` and converts a panic in it into a diagnostic.
 pub(crate) fn guarded<T>(
     work: impl FnOnce() -> syncline_diagnostics::Result<T>,

@@ -16,7 +16,7 @@ pub(crate) mod memory;
 mod operations;
 mod raised;
 
-use crate::errors::{detached, to_python};
+use crate::errors::{detached, problem, to_python};
 use certificates::{Secret, trust};
 use memory::{Lent, Memory};
 use operations::{Begun, Held, Operations};
@@ -182,7 +182,7 @@ const JOIN_THE_NEXT_EPOCH: &str = "call `renew` on all ranks that are left, at t
                                    job again";
 
 fn read<'a, T: Deserialize<'a>>(text: &'a str) -> PyResult<T> {
-    serde_json::from_str(text).map_err(|error| PyValueError::new_err(error.to_string()))
+    serde_json::from_str(text).map_err(|error| PyValueError::new_err(problem(&error)))
 }
 
 /// What a [`Communicator`] runs operations on: the session of a job, or a group of some of its ranks.

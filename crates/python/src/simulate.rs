@@ -1,6 +1,6 @@
 //! Simulates, checks and describes a resolved scenario.
 
-use crate::errors::{detached, internal};
+use crate::errors::{detached, internal, problem};
 use crate::run::Run;
 use crate::watch::{Listeners, News, watched};
 use pyo3::exceptions::PyValueError;
@@ -25,10 +25,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Reads a resolved scenario from JSON.
 pub(crate) fn read(scenario: &str) -> syncline_diagnostics::Result<Scenario> {
     serde_json::from_str(scenario).map_err(|error| {
-        // Drop the line and column: they refer to JSON text that the front end made and the user never sees.
-        let text = error.to_string();
-        let what = text.rsplit_once(" at line ").map_or(&*text, |(what, _)| what);
-        Diagnostic::error(Code::BadValue, format!("not a resolved scenario: {what}"))
+        Diagnostic::error(Code::BadValue, format!("not a resolved scenario: {}", problem(&error)))
             .help("a run writes its resolved scenario into its folder; to write your own, start from `syncline init`")
             .into()
     })

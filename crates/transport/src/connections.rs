@@ -1,6 +1,7 @@
 //! The connections of one thread. Moves bytes between them and the thread's [`Machine`].
 
 use super::closing::{Closing, ended};
+use super::lane_status::LaneStatus;
 use super::lane_waker::LaneWaker;
 use super::{Connection, Halt, Intake};
 use crate::forks::Watcher;
@@ -35,6 +36,7 @@ pub struct Connections {
     poll: Watcher,
     events: Events,
     waker: Arc<LaneWaker>,
+    status: Arc<LaneStatus>,
     connections: BTreeMap<u32, Connection>,
     /// Connections on which nothing more is sent, and since when.
     closing: Vec<(Connection, Instant)>,
@@ -88,6 +90,7 @@ impl Connections {
         let connections = Self {
             poll,
             waker: Arc::clone(&waker),
+            status: Arc::default(),
             events: Events::with_capacity(256),
             connections: BTreeMap::new(),
             closing: Vec::new(),
@@ -149,6 +152,11 @@ impl Connections {
     /// and more.
     pub fn registry(&self) -> &Registry {
         self.poll.registry()
+    }
+
+    /// What the thread knows about its peers.
+    pub fn status(&self) -> Arc<LaneStatus> {
+        Arc::clone(&self.status)
     }
 
     /// Waits for an event on a connection, for a call of [`LaneWaker::ring`], or until heartbeats are due. Returns the
@@ -233,7 +241,7 @@ impl Connections {
             let read = receive(machine, peer, connection, &mut self.staging);
             if let Ok(true) = read {
                 self.heartbeats.heard(peer as usize, now);
-                self.waker.set_cut_off(false);
+                self.status.set_cut_off(false);
             }
             let written = read.and_then(|read| match send(machine, peer, connection) {
                 Ok(wrote) => Ok((read, wrote)),
@@ -278,9 +286,9 @@ impl Connections {
         let check = self.heartbeats.check(machine, &peers, now);
         self.busy |= check.sent_heartbeats;
         if check.cut_off {
-            self.waker.set_cut_off(true);
+            self.status.set_cut_off(true);
         }
-        self.waker.set_hears(check.hears);
+        self.status.set_hears(check.hears);
         check.lost.iter().for_each(|lost| self.remove(lost.peer));
         lost.extend(check.lost);
     }

@@ -3,7 +3,7 @@
 use crate::certificates::Names;
 use crate::random::nonce;
 use crate::socket::Socket;
-use crate::tls::{Secured, rejection};
+use crate::tls::rejection;
 use crate::trust::Trust;
 use mio::net::TcpStream;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ impl Handshaking {
     /// Begins a handshake as `role`, on a socket that this side has connected.
     pub fn begin(socket: Socket, trust: Trust, job: &str, role: Role) -> Result<Self, String> {
         let socket = match &trust {
-            Trust::Tls(identity) => Socket::Tls(Box::new(Secured::connect(socket, identity, &role)?)),
+            Trust::Tls(identity) => socket.connect_tls(identity, &role)?,
             Trust::Everybody | Trust::Key(_) => socket,
         };
         let own = Some((role.clone(), job.to_owned()));
@@ -91,7 +91,7 @@ impl Handshaking {
                 Ok(stream) => {
                     let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
                     ready.map_err(|error| error.to_string())?;
-                    let socket = Socket::Tcp(TcpStream::from_std(stream));
+                    let socket = Socket::from(TcpStream::from_std(stream));
                     let mut handshake = Self::begin(socket, trust.clone(), job, role.clone())?;
                     loop {
                         match handshake.advance(|_| Ok(())) {
@@ -127,7 +127,7 @@ impl Handshaking {
     /// Begins a handshake on a socket that this side has accepted.
     pub fn accept(socket: Socket, trust: Trust, job: Option<&str>) -> Result<Self, String> {
         let socket = match &trust {
-            Trust::Tls(identity) => Socket::Tls(Box::new(Secured::accept(socket, identity)?)),
+            Trust::Tls(identity) => socket.accept_tls(identity)?,
             Trust::Everybody | Trust::Key(_) => socket,
         };
         let acceptor = Acceptor::new(trust.authentication(), job, nonce()?);

@@ -1,12 +1,14 @@
 //! Connections that carry bytes between the processes of a job.
 //!
 //! - [`Transport`]: what a lane's thread needs from a connection;
-//! - [`socket`]: TCP and Unix sockets; `tls`: encryption on them; [`certificates`], [`trust`]: who may connect;
+//! - [`plain_socket`]: TCP and Unix sockets; `tls`: encryption on them; [`socket`]: either, and a transport on it;
+//!   [`certificates`], [`trust`]: who may connect;
 //! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]:
 //!   how such members find each other;
 //! - [`congestion`]: TCP's congestion control;
-//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`; `closing`: ends
-//!   a connection without losing bytes; `queued`: bytes that a socket has not delivered yet;
+//! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`;
+//!   [`lane_status`]: what that thread knows about its peers; `closing`: ends a connection without losing bytes;
+//!   `queued`: bytes that a socket has not delivered yet;
 //! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: handshakes of peers that are not admitted yet;
 //!   [`control_connection`]: messages after the handshake; [`random`]: nonces and other random numbers;
 //! - [`affinity`]: a CPU for each thread; [`descriptors`]: the limit on open files; [`forks`]: closes connections in
@@ -21,8 +23,10 @@ pub mod control_connection;
 pub mod descriptors;
 pub mod forks;
 pub mod handshaking;
+pub mod lane_status;
 pub mod lane_waker;
 pub mod pending_handshakes;
+pub mod plain_socket;
 #[cfg(target_os = "linux")]
 mod queued;
 pub mod random;

@@ -1,7 +1,6 @@
 //! Handshakes of peers that have connected and are not admitted yet.
 
 use crate::handshaking::{Handshaking, LONGEST, MOST};
-use crate::socket::Socket;
 use crate::trust::Trust;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
@@ -40,7 +39,7 @@ impl PendingHandshakes {
             self.reject(silent.as_ref(), why);
         }
         let handshake = stream.set_nodelay(true).map_err(|error| error.to_string());
-        let handshake = handshake.and_then(|()| Handshaking::accept(Socket::Tcp(stream), trust.clone(), job));
+        let handshake = handshake.and_then(|()| Handshaking::accept(stream.into(), trust.clone(), job));
         let Ok(mut handshake) = handshake else { return };
         let token = self.next_token();
         if handshake.socket.watch(registry, Token(token)).is_ok() {

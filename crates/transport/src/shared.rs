@@ -15,7 +15,7 @@
 
 use super::ring::segment::Segment;
 use super::ring::{BYTES, ROOM, Reader, Sleep, Writer};
-use super::socket::{Socket, Stream};
+use super::socket::Stream;
 use super::{Connection, Halt, Intake, Transport};
 use mio::event::Event;
 use mio::net::UnixStream;
@@ -179,8 +179,8 @@ impl Agreement {
                 let (readable, closed, ending) = (true, false, false);
                 Box::new(Shared { socket: self.socket, writer, reader, sleep, readable, closed, ending })
             }
-            State::SocketOnly(why) => Box::new(Stream::new(Socket::Unix(self.socket)).because(Some(why))),
-            State::Offered(_) | State::WaitsForOffer => Box::new(Stream::new(Socket::Unix(self.socket))),
+            State::SocketOnly(why) => Box::new(Stream::new(self.socket).because(Some(why))),
+            State::Offered(_) | State::WaitsForOffer => Box::new(Stream::new(self.socket)),
         }
     }
 }

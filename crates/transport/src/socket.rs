@@ -1,5 +1,6 @@
 //! Stream sockets: TCP between hosts, Unix sockets within a host, and TLS on either.
 
+use super::plain_socket::PlainSocket;
 use super::tls::Secured;
 use super::{Halt, Intake, Transport};
 use crate::certificates::{Identity, Names};
@@ -7,18 +8,28 @@ use mio::event::{Event, Source};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::net::SocketAddr;
 use syncline_protocol::handshake::Role;
 
 /// A non-blocking socket.
 #[derive(Debug)]
 pub enum Socket {
-    /// TCP, between hosts.
-    Tcp(TcpStream),
-    /// A Unix socket, within a host.
-    Unix(UnixStream),
-    /// TLS on one of the above.
+    /// Without TLS.
+    Plain(PlainSocket),
+    /// With TLS.
     Tls(Box<Secured>),
+}
+
+impl From<TcpStream> for Socket {
+    fn from(stream: TcpStream) -> Self {
+        Self::Plain(PlainSocket::Tcp(stream))
+    }
+}
+
+impl From<UnixStream> for Socket {
+    fn from(stream: UnixStream) -> Self {
+        Self::Plain(PlainSocket::Unix(stream))
+    }
 }
 
 impl Socket {
@@ -28,9 +39,34 @@ impl Socket {
     /// A clause: why TLS cannot begin.
     pub fn secured(self, identity: &Identity, begins: bool) -> Result<Self, String> {
         let role = Role::Lane { from: 0, to: 0, lane: 0, epoch: 0 };
-        let secured =
-            if begins { Secured::connect(self, identity, &role)? } else { Secured::accept(self, identity)? };
+        if begins { self.connect_tls(identity, &role) } else { self.accept_tls(identity) }
+    }
+
+    /// Begins TLS as the side that connected, in a role.
+    pub(crate) fn connect_tls(self, identity: &Identity, role: &Role) -> Result<Self, String> {
+        let secured = Secured::connect(self.into_plain()?, identity, role)?;
         Ok(Self::Tls(Box::new(secured)))
+    }
+
+    /// Begins TLS as the side that accepted the connection.
+    pub(crate) fn accept_tls(self, identity: &Identity) -> Result<Self, String> {
+        let secured = Secured::accept(self.into_plain()?, identity)?;
+        Ok(Self::Tls(Box::new(secured)))
+    }
+
+    fn into_plain(self) -> Result<PlainSocket, String> {
+        match self {
+            Self::Plain(plain) => Ok(plain),
+            Self::Tls(_) => Err("has TLS already".to_owned()),
+        }
+    }
+
+    /// The socket below TLS, or this socket if it has no TLS.
+    const fn plain(&self) -> &PlainSocket {
+        match self {
+            Self::Plain(plain) => plain,
+            Self::Tls(secured) => secured.below(),
+        }
     }
 
     /// Ends the sending direction.
@@ -39,28 +75,19 @@ impl Socket {
     /// The socket is no longer connected.
     pub fn shutdown(&mut self) -> io::Result<()> {
         match self {
-            Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Self::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Self::Plain(plain) => plain.shutdown(),
             Self::Tls(secured) => secured.finish(),
         }
     }
 
     /// Whether the socket, or the socket below TLS, is a Unix socket.
     pub fn is_unix(&self) -> bool {
-        match self {
-            Self::Tcp(_) => false,
-            Self::Unix(_) => true,
-            Self::Tls(secured) => secured.below().is_unix(),
-        }
+        self.tcp().is_none()
     }
 
     /// The TCP socket, also below TLS; `None` for a Unix socket.
     pub fn tcp(&self) -> Option<&TcpStream> {
-        match self {
-            Self::Tcp(stream) => Some(stream),
-            Self::Unix(_) => None,
-            Self::Tls(secured) => secured.below().tcp(),
-        }
+        self.plain().tcp()
     }
 
     /// The address of the other side of a TCP socket.
@@ -71,7 +98,7 @@ impl Socket {
     /// The names in the other side's certificate, if there is one.
     pub fn names(&self) -> Option<Names> {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => None,
+            Self::Plain(_) => None,
             Self::Tls(secured) => secured.names(),
         }
     }
@@ -82,7 +109,7 @@ impl Socket {
     /// TLS still has bytes to read or write.
     pub fn without_tls(self) -> Result<Self, String> {
         match self {
-            Self::Tls(secured) => secured.into_below(),
+            Self::Tls(secured) => secured.into_below().map(Self::Plain),
             plain => Ok(plain),
         }
     }
@@ -92,24 +119,9 @@ impl Socket {
         matches!(self, Self::Tls(secured) if secured.has_unwritten())
     }
 
-    /// The number of bytes that the system has accepted and that the other side's system does not have yet; 0 if the
-    /// system does not tell.
-    fn unsent(&self) -> usize {
-        match self {
-            #[cfg(target_os = "linux")]
-            Self::Tcp(stream) => super::queued::bytes(stream),
-            #[cfg(target_os = "linux")]
-            Self::Unix(stream) => super::queued::bytes(stream),
-            Self::Tls(secured) => secured.below().unsent(),
-            #[cfg(not(target_os = "linux"))]
-            Self::Tcp(_) | Self::Unix(_) => 0,
-        }
-    }
-
     fn source(&mut self) -> &mut dyn Source {
         match self {
-            Self::Tcp(stream) => stream,
-            Self::Unix(stream) => stream,
+            Self::Plain(plain) => plain.source(),
             Self::Tls(secured) => secured.below_mut().source(),
         }
     }
@@ -134,16 +146,14 @@ impl Socket {
 impl Read for Socket {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.read(bytes),
-            Self::Unix(stream) => stream.read(bytes),
+            Self::Plain(plain) => plain.read(bytes),
             Self::Tls(secured) => secured.read(bytes),
         }
     }
 
     fn read_vectored(&mut self, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.read_vectored(slices),
-            Self::Unix(stream) => stream.read_vectored(slices),
+            Self::Plain(plain) => plain.read_vectored(slices),
             Self::Tls(secured) => secured.read_vectored(slices),
         }
     }
@@ -152,23 +162,21 @@ impl Read for Socket {
 impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.write(bytes),
-            Self::Unix(stream) => stream.write(bytes),
+            Self::Plain(plain) => plain.write(bytes),
             Self::Tls(secured) => secured.write(bytes),
         }
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Self::Tcp(stream) => stream.write_vectored(slices),
-            Self::Unix(stream) => stream.write_vectored(slices),
+            Self::Plain(plain) => plain.write_vectored(slices),
             Self::Tls(secured) => secured.write_vectored(slices),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Tcp(_) | Self::Unix(_) => Ok(()),
+            Self::Plain(plain) => plain.flush(),
             Self::Tls(secured) => secured.flush(),
         }
     }
@@ -189,8 +197,8 @@ pub struct Stream {
 
 impl Stream {
     /// Creates a transport on a connected socket.
-    pub fn new(socket: Socket) -> Self {
-        Self { socket, why: None, readable: true, writable: true, closing: false }
+    pub fn new(socket: impl Into<Socket>) -> Self {
+        Self { socket: socket.into(), why: None, readable: true, writable: true, closing: false }
     }
 
     /// Adds the reason why the connection does not use a better transport.
@@ -203,8 +211,8 @@ impl Stream {
 impl Transport for Stream {
     fn describe(&self) -> String {
         let name = match self.socket {
-            Socket::Tcp(_) => "TCP",
-            Socket::Unix(_) => "Unix socket",
+            Socket::Plain(PlainSocket::Tcp(_)) => "TCP",
+            Socket::Plain(PlainSocket::Unix(_)) => "Unix socket",
             Socket::Tls(_) => "TLS",
         };
         self.why.as_ref().map_or(name.to_owned(), |why| format!("{name} ({why})"))
@@ -286,7 +294,7 @@ impl Transport for Stream {
             // A read will find the error if this fails.
             _ = self.socket.flush();
         }
-        usize::from(self.socket.has_unwritten()) + self.socket.unsent()
+        usize::from(self.socket.has_unwritten()) + self.socket.plain().unsent()
     }
 
     fn finish(&mut self) -> io::Result<()> {

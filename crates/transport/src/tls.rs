@@ -1,7 +1,7 @@
 //! TLS 1.3 on a non-blocking socket. Each side accepts data only after the other has shown a certificate of the job's
 //! CA.
 
-use super::socket::Socket;
+use super::plain_socket::PlainSocket;
 use crate::certificates::{Identity, Names, counterpart, date};
 use rustls::{
     AlertDescription, CertificateError, ClientConnection, Connection, Error, InvalidMessage, ServerConnection,
@@ -42,7 +42,7 @@ pub(crate) fn rejection(error: &io::Error) -> Option<&str> {
 
 /// A socket with TLS. All data is encrypted, and data that was changed in transit is rejected.
 pub struct Secured {
-    below: Socket,
+    below: PlainSocket,
     tls: Connection,
     /// Encrypted bytes that were read from the socket. Those in the range `next` are still to be decrypted.
     staged: Vec<u8>,
@@ -65,19 +65,19 @@ impl fmt::Debug for Secured {
 
 impl Secured {
     /// Begins TLS as the side that connected, in a role.
-    pub(crate) fn connect(below: Socket, identity: &Identity, role: &Role) -> Result<Self, String> {
+    pub(crate) fn connect(below: PlainSocket, identity: &Identity, role: &Role) -> Result<Self, String> {
         let (config, name) = identity.client(counterpart(role));
         let client = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
         Ok(Self::new(below, client.into()))
     }
 
     /// Begins TLS as the side that accepted the connection.
-    pub(crate) fn accept(below: Socket, identity: &Identity) -> Result<Self, String> {
+    pub(crate) fn accept(below: PlainSocket, identity: &Identity) -> Result<Self, String> {
         let server = ServerConnection::new(identity.server()).map_err(|error| error.to_string())?;
         Ok(Self::new(below, server.into()))
     }
 
-    fn new(below: Socket, mut tls: Connection) -> Self {
+    fn new(below: PlainSocket, mut tls: Connection) -> Self {
         tls.set_buffer_limit(Some(WAITING));
         let (staged, next) = (Vec::new(), 0..0);
         Self { below, tls, staged, next, handshake_bytes: 0, broken: None, ending: false, ended: false }
@@ -93,7 +93,7 @@ impl Secured {
     ///
     /// # Errors
     /// TLS still has bytes to read or write.
-    pub(crate) fn into_below(self) -> Result<Socket, String> {
+    pub(crate) fn into_below(self) -> Result<PlainSocket, String> {
         if self.tls.is_handshaking()
             || self.tls.wants_write()
             || !self.next.is_empty()
@@ -104,11 +104,11 @@ impl Secured {
         Ok(self.below)
     }
 
-    pub(super) const fn below(&self) -> &Socket {
+    pub(super) const fn below(&self) -> &PlainSocket {
         &self.below
     }
 
-    pub(super) const fn below_mut(&mut self) -> &mut Socket {
+    pub(super) const fn below_mut(&mut self) -> &mut PlainSocket {
         &mut self.below
     }
 
@@ -353,8 +353,8 @@ mod tests {
     fn pair() -> (Secured, Secured) {
         let (a, b) = UnixStream::pair().unwrap();
         let identity = identity();
-        let here = Secured::connect(Socket::Unix(a), &identity, &ROLE).unwrap();
-        (here, Secured::accept(Socket::Unix(b), &identity).unwrap())
+        let here = Secured::connect(PlainSocket::Unix(a), &identity, &ROLE).unwrap();
+        (here, Secured::accept(PlainSocket::Unix(b), &identity).unwrap())
     }
 
     /// Reads up to a random number of bytes, in two slices. Returns whether the end has been reached.
@@ -452,7 +452,7 @@ mod tests {
             let (here, there) = pair();
             for mut side in [here, there] {
                 let (mut stranger, own) = UnixStream::pair().unwrap();
-                side.below = Socket::Unix(own);
+                side.below = PlainSocket::Unix(own);
                 if tls {
                     stranger.write_all(&[22, 3, 1, 0, 200, 1]).unwrap();
                 }

@@ -1,20 +1,11 @@
 //! What the register asks of the admission thread.
 
-use super::MemoryShare;
-use crate::assignment::Cores;
+use super::memory::MemoryShare;
+use crate::assignment::HubList;
 use crate::message::FromHub;
 use crate::shard::Attempt;
 use crate::terms::Contract;
 use std::sync::Arc;
-
-/// The hubs that share a job's chunks: all hubs of the job, or those of one rack.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HubList {
-    /// The cores of each hub.
-    pub hubs: Vec<Cores>,
-    /// The index of this hub.
-    pub own: u32,
-}
 
 /// What the admission thread must do.
 #[derive(Clone, Debug)]

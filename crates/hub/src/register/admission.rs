@@ -1,9 +1,7 @@
 //! Admits workers and jobs.
 
-use super::{
-    Action, Connection, EventKind, HubList, MOST_CORES, MOST_HUBS, Register, RegisteredJob, Shares, State,
-};
-use crate::assignment::Cores;
+use super::{Action, Connection, EventKind, MOST_CORES, MOST_HUBS, Register, RegisteredJob, Shares, State};
+use crate::assignment::{Cores, HubList};
 use crate::message::FromHub;
 use crate::terms::{LossPolicy, Terms};
 use std::collections::BTreeMap;

@@ -1,16 +1,17 @@
 //! The share of a hub's memory that a job may use.
 
-use super::HubList;
-use crate::assignment::Routes;
-use crate::terms::Contract;
+use crate::assignment::{HubList, Routes};
+use crate::slot::Slot;
+use crate::terms::{Contract, LossPolicy};
 use syncline_protocol::memory::Pool;
+use syncline_protocol::operation::Association;
 
 /// Which of a job's chunks each core of a hub has, and the memory that they need.
 #[derive(Clone, Debug)]
 pub struct Shares {
     /// The chunks of each core.
     pub chunks: Vec<Vec<u32>>,
-    /// Bytes of memory that each core's chunks need ([`Contract::needs`]).
+    /// Bytes of memory that each core's chunks need.
     pub needs: Vec<u64>,
     /// Bytes of a buffer for the largest chunk.
     pub largest: u64,
@@ -33,7 +34,7 @@ impl Shares {
         let chunks = Routes::new(contract, hubs).shares(*own);
         let largest =
             chunks.iter().flatten().map(|&chunk| contract.catalogue.bytes(chunk)).max().unwrap_or(0);
-        let needs = chunks.iter().map(|chunks| contract.needs(chunks)).collect();
+        let needs = chunks.iter().map(|chunks| needs(contract, chunks)).collect();
         Self { needs, largest: Pool::capacity(largest as usize) as u64, chunks }
     }
 
@@ -57,6 +58,26 @@ impl Shares {
         let cores = self.needs.iter().map(core).collect();
         Ok(MemoryShare { bytes: all(ahead), cores, ahead: usize::try_from(ahead).unwrap_or(usize::MAX) })
     }
+}
+
+/// Returns the bytes that a hub needs for chunks of the job: the value of each, the contributions to the open step
+/// and the next, the state of optimizers, and the state of each worker. A job that combines in the order of workers
+/// keeps all contributions until the last has arrived; one that waits for lost workers also keeps the value before;
+/// one with racks also keeps the sums of other racks. Workers that are further ahead or read slowly need more, up
+/// to the hub's limit.
+fn needs<'a>(contract: &Contract, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
+    let kept = 1 + u64::from(contract.terms.policy == LossPolicy::Wait);
+    let workers = u64::from(contract.terms.workers);
+    let in_order = contract.association == Association::Seats;
+    let pushed = 2 * if in_order { workers } else { 1 } + 2 * u64::from(contract.terms.racks.is_some());
+    let of = |&chunk: &u32| {
+        let bytes = contract.catalogue.bytes(chunk);
+        let remembered = contract.optimizer(chunk).map_or(0, |optimizer| optimizer.vectors()) as u64;
+        Pool::capacity(bytes as usize) as u64 * (kept + pushed)
+            + bytes * remembered
+            + Slot::bytes_for(workers)
+    };
+    chunks.into_iter().map(of).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! A register of a hub with two cores, as the tests of the register use it.
 
-use super::{Action, HubList, Limits, Register, Shares};
-use crate::assignment::Cores;
+use super::{Action, Limits, Register, Shares};
+use crate::assignment::{Cores, HubList};
 use crate::message::{FromHub, FromWorker};
 use crate::optimizer::Optimizers;
 use crate::shard::{Attempt, Joined};

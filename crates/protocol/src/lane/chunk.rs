@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::StartedOperation;
+use super::started::StartedOperation;
 use crate::link::Landing;
 use crate::memory::{Buffer, Pool, Region};
 use crate::script::{Part, StepAction};

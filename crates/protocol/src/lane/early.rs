@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// Identifies a message of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MessageKey {
-    /// The operation's [key](super::key).
+    /// The operation's [key](super::started::key).
     pub operation: u64,
     pub chunk: u32,
     /// The rank that sends the message.

@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::early::{Early, MessageKey};
-use super::{StartedOperation, key};
+use super::started::{SEQUENCE_BITS, StartedOperation, key};
 use crate::memory::{Buffer, Pool, Region};
 use crate::script::StepAction;
 use crate::shape::{PlanBook, Shape};
@@ -139,7 +139,7 @@ impl Group {
 
     /// The full sequence number, from its lower bits.
     pub(super) fn sequence(&self, low: u32) -> u64 {
-        const UNUSED: u32 = u32::BITS - super::SEQUENCE_BITS;
+        const UNUSED: u32 = u32::BITS - SEQUENCE_BITS;
         let ahead = (low.wrapping_sub(self.newest as u32) << UNUSED).cast_signed() >> UNUSED;
         self.newest.wrapping_add_signed(i64::from(ahead))
     }

@@ -10,10 +10,11 @@
 //! ([`KEPT`]). The receiver reports what it has stopped keeping, and treats a sender that exceeds a limit as faulty.
 //! Sends above the limits wait in the sender's memory.
 
-use super::FrameOwner;
+use super::connections::Connections;
+use super::frame_owner::{FrameOwner, Piece};
 use crate::extract::take_out;
 use crate::fault::ProtocolError;
-use crate::link::{Landing, Link};
+use crate::link::Landing;
 use crate::memory::{Buffer, Pool, Region};
 use crate::wire::{Digest, FrameKind, Header};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -38,19 +39,6 @@ const REPORTED_TRANSFERS: u32 = 16;
 
 /// The receiver reports what it has stopped keeping once it is this many bytes, or [`REPORTED_TRANSFERS`].
 const REPORTED_BYTES: usize = 128 << 10;
-
-/// A piece of a transfer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
-    /// Number of the transfer.
-    number: u32,
-    /// Index among the pieces of the transfer.
-    index: u32,
-    /// Whether it is the last piece of the transfer.
-    last: bool,
-    /// Whether the receiver has asked for it.
-    asked: bool,
-}
 
 /// What transfers are matched by, besides the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,24 +102,6 @@ pub struct Delivery {
     pub id: u64,
     /// The member at the other side, or why the transfer failed.
     pub outcome: Result<u32, Mismatch>,
-}
-
-/// The parts of a lane that transfers use.
-pub(super) struct Context<'a> {
-    pub links: &'a mut [Link<FrameOwner>],
-    pub epoch: u16,
-    pub pool: &'a mut Pool,
-}
-
-impl Context<'_> {
-    fn header(&self, kind: FrameKind, sequence: u32, chunk: u32) -> Header {
-        Header { kind, epoch: self.epoch, sequence, chunk }
-    }
-
-    /// Queues an urgent frame, which is not a piece.
-    fn send_frame(&mut self, peer: u32, header: Header, payload: &[u8]) {
-        self.links[peer as usize].urge(header, payload);
-    }
 }
 
 /// Where an incoming transfer goes.
@@ -279,14 +249,14 @@ impl Transfers {
     }
 
     /// Begins a send.
-    pub(super) fn send(&mut self, context: &mut Context<'_>, transfer: Transfer) {
+    pub(super) fn send(&mut self, connections: &mut Connections, transfer: Transfer) {
         let Some(to) = transfer.peer else { return };
         self.peers[to as usize].queued.push_back(transfer);
-        self.offer(context, to);
+        self.offer(connections, to);
     }
 
     /// Offers the sends that wait, while the peer may keep more.
-    fn offer(&mut self, context: &mut Context<'_>, to: u32) {
+    fn offer(&mut self, connections: &mut Connections, to: u32) {
         let peer = &mut self.peers[to as usize];
         while peer.used < MOST_OFFERS
             && let Some(transfer) = peer.queued.pop_front()
@@ -298,8 +268,8 @@ impl Transfers {
             let room = EAGER.min(KEPT - peer.used_bytes);
             let small = label.space == 0 && region.len() <= room;
             let payload = label.encode(region.len() as u64);
-            let header = context.header(FrameKind::Offer, number, u32::from(small));
-            context.send_frame(to, header, &payload);
+            let header = connections.header(FrameKind::Offer, number, u32::from(small));
+            connections.urge(to, header, &payload);
             if !small {
                 let offered = OfferedSend { group: label.group, transfer: Some(transfer) };
                 peer.offered.insert(number, offered);
@@ -308,25 +278,25 @@ impl Transfers {
             } else {
                 peer.used_bytes += region.len();
                 peer.leaving.insert(number, transfer);
-                let header = context.header(FrameKind::Piece, number, 0);
+                let header = connections.header(FrameKind::Piece, number, 0);
                 let piece = Piece { number, index: 0, last: true, asked: false };
-                context.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
+                connections.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
             }
         }
     }
 
     /// Queues pieces of the sends that were asked for, in turn.
-    fn queue_pieces(&mut self, context: &mut Context<'_>, to: u32) {
+    fn queue_pieces(&mut self, connections: &mut Connections, to: u32) {
         let peer = &mut self.peers[to as usize];
         while peer.pieces < MOST_PIECES
             && let Some(Moving { number, transfer, next }) = peer.moving.pop_front()
         {
             let length = transfer.region.len() as u64;
-            let header = context.header(FrameKind::Piece, number, next);
+            let header = connections.header(FrameKind::Piece, number, next);
             let region = transfer.region.part(piece(next, length));
             let last = u64::from(next) + 1 == pieces(length);
             let piece = Piece { number, index: next, last, asked: true };
-            context.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
+            connections.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
             peer.pieces += 1;
             if last {
                 peer.leaving.insert(number, transfer);
@@ -337,7 +307,7 @@ impl Transfers {
     }
 
     /// A piece has been written.
-    pub(super) fn written(&mut self, context: &mut Context<'_>, to: u32, written: Piece) {
+    pub(super) fn written(&mut self, connections: &mut Connections, to: u32, written: Piece) {
         let Piece { number, index, last, asked } = written;
         let peer = &mut self.peers[to as usize];
         if asked {
@@ -347,13 +317,13 @@ impl Transfers {
             // The caller may write to the memory from now on, so this is the last chance to find an earlier write.
             let sent = transfer.region.part(piece(index, transfer.region.len() as u64));
             let owner = FrameOwner::Piece(written);
-            let digest = context.links[to as usize].sent_digests().rev().find(|&(each, _)| each == owner);
+            let digest = connections.links[to as usize].sent_digests().rev().find(|&(each, _)| each == owner);
             if digest.is_some_and(|(_, digest)| Digest::of_region(sent) != digest) {
                 peer.changed = Some(transfer.label.tag);
             }
             self.delivered.push_back(Delivery { id: transfer.id, outcome: Ok(to) });
         }
-        self.queue_pieces(context, to);
+        self.queue_pieces(connections, to);
     }
 
     /// The tag of a send to a peer whose memory has changed since its piece had this digest.
@@ -370,7 +340,7 @@ impl Transfers {
     }
 
     /// Begins a receive.
-    pub(super) fn receive(&mut self, context: &mut Context<'_>, transfer: Transfer) {
+    pub(super) fn receive(&mut self, connections: &mut Connections, transfer: Transfer) {
         let offers = self.offers.get_mut(&transfer.label);
         let fits = |offer: &Offer| transfer.peer.is_none_or(|peer| peer == offer.peer);
         let found = offers.and_then(|offers| {
@@ -382,7 +352,7 @@ impl Transfers {
             return;
         };
         self.remove_empty(transfer.label);
-        self.match_offer(context, offer, transfer);
+        self.match_offer(connections, offer, transfer);
     }
 
     /// Withdraws a receive, unless its message has begun to arrive. Returns whether it was withdrawn.
@@ -406,7 +376,7 @@ impl Transfers {
     }
 
     /// Matches an offer with a receive.
-    fn match_offer(&mut self, context: &mut Context<'_>, offer: Offer, transfer: Transfer) {
+    fn match_offer(&mut self, connections: &mut Connections, offer: Offer, transfer: Transfer) {
         let Offer { peer: from, number, length, content } = offer;
         let peer = &mut self.peers[from as usize];
         let expected = transfer.region.len() as u64;
@@ -415,12 +385,12 @@ impl Transfers {
             if length == expected { Ok(from) } else { Err(Mismatch { peer: from, sent: length, expected }) };
         match content {
             Content::OnRequest if outcome.is_err() => {
-                let header = context.header(FrameKind::Refuse, number, 0);
-                context.send_frame(from, header, &expected.to_le_bytes());
+                let header = connections.header(FrameKind::Refuse, number, 0);
+                connections.urge(from, header, &expected.to_le_bytes());
             }
             Content::OnRequest => {
-                let header = context.header(FrameKind::Ask, number, 0);
-                context.send_frame(from, header, &[]);
+                let header = connections.header(FrameKind::Ask, number, 0);
+                connections.urge(from, header, &[]);
                 if length > 0 {
                     let place = Place::Awaited(transfer);
                     let label = transfer.label;
@@ -438,14 +408,14 @@ impl Transfers {
                 if outcome.is_ok() {
                     transfer.region.write(buffer.as_slice());
                 }
-                context.pool.give(buffer);
+                connections.pool.give(buffer);
             }
         }
         if asks {
             // `Ask` and `Refuse` tell the peer that its offer is no longer kept.
             peer.kept -= 1;
         } else {
-            self.release(context, from, length as usize);
+            self.release(connections, from, length as usize);
         }
         if !asks || length == 0 || outcome.is_err() {
             self.delivered.push_back(Delivery { id: transfer.id, outcome });
@@ -453,7 +423,7 @@ impl Transfers {
     }
 
     /// Stops keeping an offer and the bytes that came with it. Tells the peer once enough have accumulated.
-    fn release(&mut self, context: &mut Context<'_>, from: u32, bytes: usize) {
+    fn release(&mut self, connections: &mut Connections, from: u32, bytes: usize) {
         let peer = &mut self.peers[from as usize];
         peer.kept -= 1;
         peer.kept_bytes -= bytes;
@@ -463,15 +433,15 @@ impl Transfers {
         if peer.unreported >= REPORTED_TRANSFERS || peer.unreported_bytes >= REPORTED_BYTES {
             let (released, bytes) =
                 (std::mem::take(&mut peer.unreported), std::mem::take(&mut peer.unreported_bytes));
-            let header = context.header(FrameKind::Taken, released, bytes as u32);
-            context.send_frame(from, header, &[]);
+            let header = connections.header(FrameKind::Taken, released, bytes as u32);
+            connections.urge(from, header, &[]);
         }
     }
 
     /// A peer has offered a transfer.
     pub(super) fn offered(
         &mut self,
-        context: &mut Context<'_>,
+        connections: &mut Connections,
         from: u32,
         header: Header,
         payload: &[u8],
@@ -506,7 +476,7 @@ impl Transfers {
             if arriving {
                 peer.arriving.insert(number, arrival(Place::Nowhere));
             }
-            self.release(context, from, bytes as usize);
+            self.release(connections, from, bytes as usize);
             return Ok(());
         }
         let awaited = self.awaited.get_mut(&label).and_then(|awaited| {
@@ -519,7 +489,7 @@ impl Transfers {
             Some(transfer) => {
                 self.remove_empty(label);
                 if !arriving {
-                    self.match_offer(context, offer, transfer);
+                    self.match_offer(connections, offer, transfer);
                     return Ok(());
                 }
                 let fits = length == transfer.region.len() as u64;
@@ -540,7 +510,7 @@ impl Transfers {
     /// A peer has asked for a transfer that was offered to it.
     pub(super) fn asked(
         &mut self,
-        context: &mut Context<'_>,
+        connections: &mut Connections,
         to: u32,
         header: Header,
     ) -> Result<(), ProtocolError> {
@@ -552,17 +522,17 @@ impl Transfers {
                 self.delivered.push_back(Delivery { id: transfer.id, outcome: Ok(to) });
             } else {
                 peer.moving.push_back(Moving { number: header.sequence, transfer, next: 0 });
-                self.queue_pieces(context, to);
+                self.queue_pieces(connections, to);
             }
         }
-        self.offer(context, to);
+        self.offer(connections, to);
         Ok(())
     }
 
     /// A peer has refused a transfer that was offered to it, because it expects another length.
     pub(super) fn refused(
         &mut self,
-        context: &mut Context<'_>,
+        connections: &mut Connections,
         to: u32,
         header: Header,
         payload: &[u8],
@@ -576,14 +546,14 @@ impl Transfers {
             let mismatch = Mismatch { peer: to, sent: transfer.region.len() as u64, expected };
             self.delivered.push_back(Delivery { id: transfer.id, outcome: Err(mismatch) });
         }
-        self.offer(context, to);
+        self.offer(connections, to);
         Ok(())
     }
 
     /// A peer has stopped keeping transfers.
     pub(super) fn has_released(
         &mut self,
-        context: &mut Context<'_>,
+        connections: &mut Connections,
         to: u32,
         header: Header,
     ) -> Result<(), ProtocolError> {
@@ -594,7 +564,7 @@ impl Transfers {
         }
         peer.used -= released;
         peer.used_bytes -= bytes;
-        self.offer(context, to);
+        self.offer(connections, to);
         Ok(())
     }
 
@@ -621,7 +591,13 @@ impl Transfers {
     }
 
     /// A piece has arrived.
-    pub(super) fn arrived(&mut self, context: &mut Context<'_>, from: u32, header: Header, landing: Landing) {
+    pub(super) fn arrived(
+        &mut self,
+        connections: &mut Connections,
+        from: u32,
+        header: Header,
+        landing: Landing,
+    ) {
         let peer = &mut self.peers[from as usize];
         let Some(arriving) = peer.arriving.get(&header.sequence) else { return };
         if u64::from(arriving.next) < pieces(arriving.length) {
@@ -634,7 +610,7 @@ impl Transfers {
         match (place, landing) {
             (Place::Awaited(transfer), _) => {
                 if small {
-                    self.release(context, from, length as usize);
+                    self.release(connections, from, length as usize);
                 }
                 self.delivered.push_back(Delivery { id: transfer.id, outcome: Ok(from) });
             }
@@ -648,7 +624,7 @@ impl Transfers {
             (Place::Aside(Some(transfer)), Landing::Aside(buffer)) => {
                 let offer =
                     Offer { peer: from, number: header.sequence, length, content: Content::Here(buffer) };
-                self.match_offer(context, offer, transfer);
+                self.match_offer(connections, offer, transfer);
             }
             _ => {}
         }
@@ -656,7 +632,7 @@ impl Transfers {
 
     /// This rank leaves a group, whose transfers no longer use callers' memory. The members in `here` may still send
     /// something of the group, which is discarded.
-    pub(super) fn leave(&mut self, context: &mut Context<'_>, group: u64, here: BTreeSet<u32>) {
+    pub(super) fn leave(&mut self, connections: &mut Connections, group: u64, here: BTreeSet<u32>) {
         self.awaited.retain(|label, _| label.group != group);
         // Release what was kept.
         let offers = take_out(&mut self.offers, |label, _| label.group == group);
@@ -669,16 +645,16 @@ impl Transfers {
                 arriving.place = Place::Nowhere;
             }
             let arriving = &peer.arriving;
-            context.links[from as usize].divert(|header| {
+            connections.links[from as usize].divert(|header| {
                 let of = |arriving: &Arriving| arriving.label.group == group;
                 header.kind == FrameKind::Piece && arriving.get(&header.sequence).is_some_and(of)
             });
             for offered in peer.offered.values_mut().filter(|offered| offered.group == group) {
                 offered.transfer = None;
             }
-            self.stop(context, from, group);
+            self.stop(connections, from, group);
         }
-        released.into_iter().for_each(|(from, bytes)| self.release(context, from, bytes));
+        released.into_iter().for_each(|(from, bytes)| self.release(connections, from, bytes));
         if !here.is_empty() {
             self.left.insert(group, here);
         }
@@ -692,7 +668,13 @@ impl Transfers {
 
     /// A peer has left a group: it sends and takes nothing more of it. If this rank takes part in the group, what has
     /// arrived can still be received.
-    pub(super) fn has_left(&mut self, context: &mut Context<'_>, from: u32, group: u64, takes_part: bool) {
+    pub(super) fn has_left(
+        &mut self,
+        connections: &mut Connections,
+        from: u32,
+        group: u64,
+        takes_part: bool,
+    ) {
         if let Some(here) = self.left.get_mut(&group) {
             here.remove(&from);
             if here.is_empty() {
@@ -713,14 +695,14 @@ impl Transfers {
             released.extend(arriving.awaited().then_some(arriving.length as usize));
         }
         peer.offered.retain(|_, offered| offered.group != group);
-        self.stop(context, from, group);
-        released.into_iter().for_each(|bytes| self.release(context, from, bytes));
-        self.offer(context, from);
+        self.stop(connections, from, group);
+        released.into_iter().for_each(|bytes| self.release(connections, from, bytes));
+        self.offer(connections, from);
     }
 
     /// Stops sending to a peer what belongs to a group, and copies what is still to be written, so that callers get
     /// their memory back.
-    fn stop(&mut self, context: &mut Context<'_>, to: u32, group: u64) {
+    fn stop(&mut self, connections: &mut Connections, to: u32, group: u64) {
         let peer = &mut self.peers[to as usize];
         let of = |transfer: &Transfer| transfer.label.group == group;
         let moving = peer.moving.iter().filter(|each| of(&each.transfer)).map(|each| each.number);
@@ -731,12 +713,12 @@ impl Transfers {
         peer.leaving.retain(|_, each| !of(each));
         let whose =
             |owner: FrameOwner| matches!(owner, FrameOwner::Piece(piece) if sent.contains(&piece.number));
-        let link = &mut context.links[to as usize];
+        let link = &mut connections.links[to as usize];
         let gone = link.discard(whose);
         let asked = |owner: &&FrameOwner| matches!(owner, FrameOwner::Piece(piece) if piece.asked);
         peer.pieces -= gone.iter().filter(asked).count() as u32;
         link.keep(whose);
-        self.queue_pieces(context, to);
+        self.queue_pieces(connections, to);
     }
 
     /// Whether a transfer, of the given group or of any, needs a member. A receive from any member needs `rank` if
