@@ -343,7 +343,6 @@ fn impossible_scenarios_are_refused_with_a_key() {
         (r#""placement": {"npus": [0, 0, 1, 2]}"#, "given to two ranks"),
         (r#""placement": {"npus": [0, 1, 2, 9]}"#, "does not exist"),
         (r#""collectives": {"logical": [3]}"#, "logical topology"),
-        (r#""collectives": {"all_reduce": "enhanecd"}"#, "did you mean `enhanced`"),
         (r#""collectives": {"algorithms": {"d": {"all_reduce": "rign"}}}"#, "did you mean `ring`"),
         (r#""collectives": {"algorithms": {"e": {"all_reduce": "ring"}}}"#, "no such dimension"),
         (r#""collectives": {"chunks": 0}"#, "at least 1"),

@@ -4,6 +4,7 @@ use crate::limit;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
+use syncline_diagnostics::nearest;
 use syncline_engine::{QueueOrder, Schedulers};
 use syncline_plan::Composition;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
@@ -55,9 +56,11 @@ impl<'de> Deserialize<'de> for AllReduce {
             return Ok(Self::Auto);
         }
         found.parse().map(Self::Composed).map_err(|_| {
-            let names = Composition::ALL.map(Composition::name).join(", ");
+            let names = || [Self::Auto.name()].into_iter().chain(Composition::ALL.map(Composition::name));
+            let meant = nearest(&found, names()).map(|name| format!(", did you mean `{name}`?"));
+            let (meant, names) = (meant.unwrap_or_default(), names().collect::<Vec<_>>().join(", "));
             serde::de::Error::custom(format!(
-                "`collectives.all_reduce`: there is no composition `{found}`; use auto or one of {names}"
+                "`collectives.all_reduce`: there is no composition `{found}`{meant} (use one of {names})"
             ))
         })
     }
@@ -168,9 +171,15 @@ mod tests {
             assert_eq!(written, known.name());
             assert_eq!(serde_json::from_value::<AllReduce>(written).unwrap(), known);
         }
-        let error = serde_json::from_str::<Collectives>(r#"{"all_reduce": "enhanced2"}"#).unwrap_err();
-        let expected = "`collectives.all_reduce`: there is no composition `enhanced2`; use auto or one of \
-                        baseline, enhanced, hierarchical_2n, hierarchical_2n_merged, hierarchical, hierarchical_optimal";
-        assert!(error.to_string().starts_with(expected), "{error}");
+        let error = |name: &str| {
+            let text = format!(r#"{{"all_reduce": "{name}"}}"#);
+            serde_json::from_str::<Collectives>(&text).unwrap_err().to_string()
+        };
+        let expected = "`collectives.all_reduce`: there is no composition `enhanecd`, did you mean `enhanced`? (use \
+                        one of auto, baseline, enhanced, hierarchical_2n, hierarchical_2n_merged, hierarchical, \
+                        hierarchical_optimal)";
+        assert!(error("enhanecd").starts_with(expected), "{}", error("enhanecd"));
+        assert!(error("atuo").contains("did you mean `auto`?"), "{}", error("atuo"));
+        assert!(error("spanning").contains("no composition `spanning` (use one of"), "{}", error("spanning"));
     }
 }
