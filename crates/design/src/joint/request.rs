@@ -53,7 +53,7 @@ pub enum Method {
     Chains(ChainSettings),
     /// Markov chains from strategies that were found on other networks.
     Improve {
-        /// How to search; one chain from each strategy, whatever the number of chains.
+        /// How to search; at most one chain from each strategy.
         chains: ChainSettings,
         /// The strategies.
         from: Vec<Strategy>,
@@ -145,7 +145,9 @@ impl Request {
     pub fn proposals(&self) -> u64 {
         match &self.method {
             Method::Chains(settings) => u64::from(settings.proposals) * u64::from(settings.chains),
-            Method::Improve { chains, from } => u64::from(chains.proposals) * from.len() as u64,
+            Method::Improve { chains, from } => {
+                u64::from(chains.proposals) * u64::from(chains.chains).min(from.len() as u64)
+            }
             _ => 0,
         }
     }

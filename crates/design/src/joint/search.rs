@@ -89,8 +89,9 @@ pub fn search(
     })
 }
 
-/// Searches like [`search`], with one chain from each of these strategies, which are improved as [`greedy`](super::greedy)
-/// does first: for strategies that were found on other networks.
+/// Searches like [`search`] from strategies that were found on other networks: with one chain from each of those with the
+/// shortest steps on this network, as many as [`ChainSettings::chains`] says. They are improved as
+/// [`greedy`](super::greedy) does first.
 ///
 /// # Errors
 /// As [`search`]; strategies that do not fit the model or the memory, or none.
@@ -105,8 +106,14 @@ pub fn improve(
         return Err(Diagnostic::error(Code::BadValue, "there is no strategy to improve").into());
     }
     from.iter().try_for_each(|strategy| strategy.check(&model.graph, cluster.servers()))?;
-    in_chains(from.len() as u32, control, |chain, done| {
-        let mut own = Chain::new(model, cluster, settings, chain, from[chain as usize].clone())?;
+    let timed = from.iter().map(|strategy| Ok((cluster.step(model, strategy)?.timer.time(), strategy)));
+    let mut timed = timed.collect::<Result<Vec<_>>>()?;
+    // Stable: of equal times, the first strategy counts.
+    timed.sort_by_key(|&(time, _)| time);
+    let chains = settings.chains.max(1).min(timed.len() as u32);
+    in_chains(chains, control, |chain, done| {
+        let (_, strategy) = timed[chain as usize];
+        let mut own = Chain::new(model, cluster, settings, chain, strategy.clone())?;
         own.descend(control)?;
         own.run(control, done)
     })

@@ -37,8 +37,8 @@ pub fn find(demand: &Demand, degree: u32, selection: Selection) -> Result<Topolo
 
 /// Topologies for one demand, that of [`find`] first: a search can time them all and take the best.
 ///
-/// The others give one interface less to rings than line 2 of Algorithm 1, which rounds up, or leave out the ring through
-/// all servers if no all-reduce uses it and other links join all servers.
+/// The others leave out the ring through all servers, if no all-reduce uses it and other links join all servers; or give one
+/// interface less to rings than line 2 of Algorithm 1, which rounds up, if transfers would use half of it.
 ///
 /// # Errors
 /// As [`find`].
@@ -47,16 +47,20 @@ pub fn candidates(demand: &Demand, degree: u32, selection: Selection) -> Result<
     let most = ring_budget(demand, degree);
     let whole = demand.groups.iter().any(|group| group.members.len() == demand.servers() as usize);
     let mut found: Vec<Topology> = Vec::new();
-    for rings in [most, most - 1] {
-        for joined in [true, false] {
-            let paper = rings == most && joined;
-            if !paper && (demand.transfers.total() == 0 || rings == 0 || whole && !joined) {
-                continue;
-            }
-            let built = Finder::new(demand, degree, selection).build(Division { rings, joined });
-            if (paper || built.is_connected()) && found.iter().all(|other| !built.has_links_of(other)) {
-                found.push(built.finish());
-            }
+    let (reduced, moved) = (u128::from(demand.all_reduce_bytes()), u128::from(demand.transfers.total()));
+    let halves = 2 * u128::from(degree) * moved >= reduced + moved;
+    let mut divisions = vec![Division { rings: most, joined: true }];
+    if !whole && moved > 0 {
+        divisions.push(Division { rings: most, joined: false });
+    }
+    if most > 1 && halves && moved > 0 {
+        divisions.push(Division { rings: most - 1, joined: whole });
+    }
+    for (number, division) in divisions.into_iter().enumerate() {
+        let built = Finder::new(demand, degree, selection).build(division);
+        let new = found.iter().all(|other| !built.has_links_of(other));
+        if number == 0 || built.is_connected() && new {
+            found.push(built.finish());
         }
     }
     Ok(found)
