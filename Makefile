@@ -44,7 +44,7 @@ test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tes
 	cargo test --quiet --release --locked -p syncline-membership --test all world:: -- --ignored
 
 test-python: setup
-	$(BIN)/python -m pytest -q -m "not slow" -n 3 --dist loadfile
+	$(BIN)/python -m pytest -q -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder
 
 test-many: ## 256 processes that send to each other, or RANKS=64; a minute on 2 CPUs, and 4 GB of memory
 	RANKS=$(or $(RANKS),256) cargo test -p syncline-executor --release --locked --test all many:: -- --ignored --nocapture
