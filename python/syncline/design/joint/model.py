@@ -8,8 +8,9 @@ from syncline.codes import Code
 from syncline.config import model_file
 from syncline.config.torch_module import folder_of, no_inputs, running
 from syncline.input.problem import error, raise_errors
-from syncline.models.errors import ModelError, unknown_name
+from syncline.models.errors import unknown_name
 from syncline.models.operators import build, chain, from_layers
+from syncline.models.operators.registry import positive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 _BATCH = 32
 """Samples of an accelerator for a module whose inputs the spec gives without a batch."""
-_LARGEST_BATCH = 1 << 20
 
 
 def read(spec: Joint, source: Source) -> OperatorModel:
@@ -57,6 +57,17 @@ def _of_module(given: Module, spec: Joint, source: Source) -> OperatorModel:
         positional, named = as_arguments(own)
         of_own = batch_of(package(), [*positional, *named.values()])
 
+    if given.inputs is None and of_own is None:
+        with at_module():
+            raise_errors(
+                error(
+                    Code.BAD_MODULE,
+                    "the factory's inputs are no tensors with a first size, so their batch is unknown",
+                    key="inputs",
+                    help="give `inputs`",
+                )
+            )
+
     def inputs(samples: int) -> Any:
         if given.inputs is not None:
             return factory.sample(samples, [(each.shape, each.type) for each in given.inputs], module)
@@ -79,16 +90,6 @@ def _of_module(given: Module, spec: Joint, source: Source) -> OperatorModel:
                 )
             return found
 
-    if given.inputs is None and of_own is None:
-        with at_module():
-            raise_errors(
-                error(
-                    Code.BAD_MODULE,
-                    "the factory's inputs are no tensors with a first size, so their batch is unknown",
-                    key="inputs",
-                    help="give `inputs`",
-                )
-            )
     return chain.build(type(module).__name__, layers, batch=batch or of_own or _BATCH)
 
 
@@ -97,9 +98,7 @@ def _batch(parameters: Mapping[str, Any]) -> int | None:
     for key in parameters:
         if key != "batch":
             raise unknown_name(key, key, ["batch"])
-    batch = parameters.get("batch")
-    if batch is None:
-        return None
-    if not isinstance(batch, int) or isinstance(batch, bool) or not 1 <= batch <= _LARGEST_BATCH:
-        raise ModelError("batch", batch, f"a whole number from 1 to {_LARGEST_BATCH}")
+    batch: int | None = parameters.get("batch")
+    if batch is not None:
+        positive("batch", batch)
     return batch

@@ -131,7 +131,7 @@ def _improved(
     tried = [_ask(request, cluster, method, report) for method in methods]
     better = min((own, *tried), key=lambda answer: answer.step_s)
     before = own.proposals // (request.spec.search.chains if chains else 1)
-    known = {own.strategy: own} | {each.strategy: each for each in _flat((own, *tried))}
+    known = {each.strategy: each for each in _flat((own, *tried))}
     rest = sorted((each for each in known.values() if each.strategy != better.strategy), key=lambda each: each.step_s)
     trace = [*own.trace]
     for number, seconds in (improvement for each in tried for improvement in each.trace):
