@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from experiments.harness.runner import Runner
 
 SERVERS = 16
-STEPS = (1, 3, 7)
-"""Steps of the three permutations that Figure 5 draws."""
+STRIDES = (1, 3, 7)
+"""Strides of the three permutations that Figure 5 draws."""
 
 Matrix = list[list[int]]
 
@@ -30,7 +30,7 @@ class Permuted:
     """The traffic of one job under several permutations of its all-reduce."""
 
     matrices: Sequence[Matrix]
-    """Bytes from each server (row) to each other one (column), one matrix for each of ``STEPS``."""
+    """Bytes from each server (row) to each other one (column), one matrix for each of ``STRIDES``."""
     fixed: Matrix
     """The part that no permutation moves: the transfers."""
 
@@ -63,20 +63,20 @@ class Group:
 
 
 def rings(runner: Runner, scenario: Path, groups: Sequence[Group]) -> Permuted:
-    """The traffic of a job whose all-reduces run in a ring of each step."""
+    """The traffic of a job whose all-reduces run in a ring of each stride."""
 
-    def algorithms(step: int) -> list[dict[str, object]]:
+    def algorithms(stride: int) -> list[dict[str, object]]:
         return [
             {
                 "group": group.name,
                 "collective": "all_reduce",
                 "bytes": f"{group.bytes}B",
-                "phases": [f"multi_ring(steps={step % len(group.members)}) all_reduce"],
+                "phases": [f"multi_ring(strides={stride % len(group.members)}) all_reduce"],
             }
             for group in groups
         ]
 
-    matrices = [simulated(runner, scenario, {"collectives.algorithms_of": algorithms(step)}) for step in STEPS]
+    matrices = [simulated(runner, scenario, {"collectives.algorithms_of": algorithms(stride)}) for stride in STRIDES]
     # No pair of servers is joined in all three rings.
     fixed = [[min(entries) for entries in zip(*rows, strict=True)] for rows in zip(*matrices, strict=True)]
     return Permuted(matrices, fixed)
@@ -85,16 +85,16 @@ def rings(runner: Runner, scenario: Path, groups: Sequence[Group]) -> Permuted:
 def trees(runner: Runner, job: Path, reduction: Path, groups: Sequence[Group]) -> Permuted:
     """The traffic of a job whose all-reduces run in double binary trees, with servers permuted (Appendix A).
 
-    Member ``i`` of a group takes the place of member ``i * step``, modulo their number. The transfers are those that
+    Member ``i`` of a group takes the place of member ``i * stride``, modulo their number. The transfers are those that
     permutations of rings leave where they are.
     """
     transfers = rings(runner, job, groups).fixed
     matrices = []
-    for step in STEPS:
+    for stride in STRIDES:
         matrix = [row[:] for row in transfers]
         for group in groups:
             count = len(group.members)
-            placed = [group.members[(at * step) % count] for at in range(count)]
+            placed = [group.members[(at * stride) % count] for at in range(count)]
             tree = simulated(runner, reduction, {"placement": placed, "workload.bytes": f"{group.bytes}B"})
             matrix = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(matrix, tree, strict=True)]
         matrices.append(matrix)
@@ -106,14 +106,14 @@ def table(permuted: Permuted) -> Table:
     entries = Table(
         "traffic",
         "Bytes from server to server in a step, by permutation",
-        ("step", "sender", "receiver", "all_reduce_bytes", "transfers_bytes"),
+        ("stride", "sender", "receiver", "all_reduce_bytes", "transfers_bytes"),
         listed=False,
     )
-    for step, moved in zip(STEPS, permuted.moved, strict=True):
+    for stride, moved in zip(STRIDES, permuted.moved, strict=True):
         for row in range(SERVERS):
             for column in range(SERVERS):
                 if moved[row][column] or permuted.fixed[row][column]:
-                    entries.add(step, row, column, moved[row][column], permuted.fixed[row][column])
+                    entries.add(stride, row, column, moved[row][column], permuted.fixed[row][column])
     return entries
 
 
@@ -122,19 +122,19 @@ def draw(findings: Findings) -> Figure:
     from matplotlib.colors import LogNorm
 
     found = findings.table("traffic")
-    figure, axes = plot.new(len(STEPS), width=8.0, height=3.0, sharey=True)
+    figure, axes = plot.new(len(STRIDES), width=8.0, height=3.0, sharey=True)
     sizes = [a + b for a, b in zip(found.column("all_reduce_bytes"), found.column("transfers_bytes"), strict=True)]
     norm = LogNorm(min(sizes), max(sizes))
     drawn: Any = None
-    for index, (at, step) in enumerate(zip(axes, STEPS, strict=True)):
+    for index, (at, stride) in enumerate(zip(axes, STRIDES, strict=True)):
         matrix = [[float("nan")] * SERVERS for _ in range(SERVERS)]
         for row, column, reduced, moved in zip(
-            *(found.column(name, step=step) for name in ("sender", "receiver", "all_reduce_bytes", "transfers_bytes")),
+            *(found.column(name, stride=stride) for name in ("sender", "receiver", "all_reduce_bytes", "transfers_bytes")),
             strict=True,
         ):
             matrix[row][column] = reduced + moved
         drawn = at.imshow(matrix, norm=norm, cmap="Blues")
-        at.set_title(f"permutation {index + 1}: step {step}")
+        at.set_title(f"permutation {index + 1}: stride {stride}")
         at.set_xlabel("receiver")
         at.grid(visible=False)
     axes[0].set_ylabel("sender")
@@ -148,6 +148,6 @@ def ends(matrix: Matrix) -> set[tuple[int, int]]:
     return {(row, column) for row in range(SERVERS) for column in range(SERVERS) if matrix[row][column]}
 
 
-def ring(members: Sequence[int], step: int) -> set[tuple[int, int]]:
+def ring(members: Sequence[int], stride: int) -> set[tuple[int, int]]:
     """The pairs of a ring."""
-    return {(member, members[(at + step) % len(members)]) for at, member in enumerate(members)}
+    return {(member, members[(at + stride) % len(members)]) for at, member in enumerate(members)}

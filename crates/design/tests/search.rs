@@ -7,7 +7,7 @@ use syncline_design::joint::{
     ChainSettings, Cluster, DirectLinks, Found, Improvement, Model, RoutedLinks, SearchControl, exhaustive,
     greedy, improve, search,
 };
-use syncline_design::topology::Selection;
+use syncline_design::topology::{Pattern, Selection};
 use syncline_diagnostics::{Code, Result};
 use syncline_fabric::build;
 use syncline_units::{Bytes, Rate, Time};
@@ -79,6 +79,7 @@ fn direct(degree: u32) -> Cluster {
         rate: Rate::from_bytes_per_s(3_000_000_000),
         latency: Time::from_ns(1000),
         selection: Selection::Hops,
+        pattern: Pattern::Rings,
     })
 }
 

@@ -5,7 +5,7 @@ use proptest::strategy::Strategy as _;
 use std::sync::Arc;
 use syncline_compute::{ComputeModel, Power, Timing};
 use syncline_design::joint::{Model, RoutedLinks, StepTimer};
-use syncline_design::topology::{Demand, Selection, find};
+use syncline_design::topology::{Demand, Pattern, Preference, find};
 use syncline_fabric::build;
 use syncline_units::{Bytes, Rate, Time};
 use syncline_workload::Work;
@@ -57,7 +57,7 @@ fn direct() -> Arc<RoutedLinks> {
     demand.all_reduce((0..SERVERS).collect(), 1_000_000);
     demand.all_reduce(vec![0, 2, 5], 600_000);
     demand.transfers.add(1, 6, 3_000_000);
-    Arc::new(RoutedLinks::direct(&find(&demand, 3, Selection::Hops).unwrap(), RATE, LATENCY))
+    Arc::new(RoutedLinks::direct(&find(&demand, 3, Preference::default()).unwrap(), RATE, LATENCY))
 }
 
 fn on_switch() -> Arc<RoutedLinks> {
@@ -156,6 +156,13 @@ fn busiest(model: &Model, strategy: &Strategy, topology: &syncline_design::topol
         }
     }
     for (members, bytes) in strategy.reductions(graph) {
+        if let Some(trees) = topology.group(&members).filter(|own| own.pattern == Pattern::DoubleBinaryTrees)
+        {
+            // Each tree carries its part once up and once down.
+            let part = bytes as f64 / (2.0 * trees.strides.len() as f64);
+            trees.links().into_iter().for_each(|(from, to)| add(from, to, part));
+            continue;
+        }
         let own = topology.strides(&members).to_vec();
         let steps = if own.is_empty() { vec![1] } else { own };
         let size = members.len();
@@ -203,7 +210,8 @@ proptest! {
 
     /// No step is shorter than what its busiest server computes or its busiest link sends.
     #[test]
-    fn no_resource_works_longer_than_the_step(placed in strategies(11)) {
+    fn no_resource_works_longer_than_the_step(placed in strategies(11), trees in prop::bool::ANY) {
+        let pattern = if trees { Pattern::DoubleBinaryTrees } else { Pattern::Rings };
         let model = model(11);
         let strategy = Strategy { placed };
         let mut demand = Demand::new(SERVERS);
@@ -211,7 +219,7 @@ proptest! {
             demand.all_reduce(members, bytes);
         }
         demand.transfers.add(3, 4, 1_000_000);
-        let topology = find(&demand, 4, Selection::Hops).unwrap();
+        let topology = find(&demand, 4, Preference { pattern, ..Preference::default() }).unwrap();
         let network = Arc::new(RoutedLinks::direct(&topology, RATE, LATENCY));
         let time = StepTimer::new(&model, network.clone(), strategy.clone()).time();
         // Each piece is rounded down to a picosecond.

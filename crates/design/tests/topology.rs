@@ -2,11 +2,13 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-use syncline_design::topology::{Demand, Selection, Topology, candidates};
+use syncline_design::topology::{
+    Demand, Pattern, Preference, Selection, TREE_INTERFACES, Topology, candidates,
+};
 use syncline_diagnostics::Code;
 
 fn find(demand: &Demand, degree: u32) -> syncline_diagnostics::Result<Topology> {
-    syncline_design::topology::find(demand, degree, Selection::Hops)
+    syncline_design::topology::find(demand, degree, Preference::default())
 }
 
 /// A demand of random transfers and groups.
@@ -55,15 +57,18 @@ fn check(demand: &Demand, degree: u32, topology: &Topology) -> Result<(), TestCa
     let unused: Vec<u32> =
         sending.iter().chain(&receiving).map(|used| degree - used).filter(|left| *left > 0).collect();
     prop_assert!(unused.len() <= 2 && unused.first() == unused.last(), "{unused:?}");
-    // The links of all rings exist together.
-    for rings in &topology.rings {
-        for step in &rings.strides {
-            for (at, from) in rings.members.iter().enumerate() {
-                let to = rings.members[(at + *step as usize) % rings.members.len()];
-                let count = counts.get_mut(&(*from, to)).filter(|count| **count > 0);
-                prop_assert!(count.is_some());
-                count.into_iter().for_each(|count| *count -= 1);
-            }
+    // The links of all groups exist together. Rings visit every member; in a tree, every member but the root has a parent.
+    for group in &topology.groups {
+        let size = group.members.len();
+        let each = match group.pattern {
+            Pattern::Rings => size,
+            Pattern::DoubleBinaryTrees => 4 * (size - 1),
+        };
+        prop_assert_eq!(group.links().len(), group.strides.len() * each);
+        for (from, to) in group.links() {
+            let count = counts.get_mut(&(from, to)).filter(|count| **count > 0);
+            prop_assert!(count.is_some());
+            count.into_iter().for_each(|count| *count -= 1);
         }
     }
     // Every route follows links, and no path is shorter.
@@ -85,7 +90,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
     #[test]
     fn links_fit_the_degrees_and_carry_rings_and_shortest_routes((demand, degree) in demands()) {
-        let direct = syncline_design::topology::find(&demand, degree, Selection::Direct).unwrap();
+        let direct = Preference { selection: Selection::Direct, ..Preference::default() };
+        let direct = syncline_design::topology::find(&demand, degree, direct).unwrap();
         check(&demand, degree, &direct)?;
         let topology = find(&demand, degree).unwrap();
         check(&demand, degree, &topology)?;
@@ -94,9 +100,15 @@ proptest! {
 
     #[test]
     fn every_candidate_is_a_topology((demand, degree) in demands()) {
-        for selection in [Selection::Hops, Selection::Direct] {
-            let found = candidates(&demand, degree, selection).unwrap();
-            prop_assert_eq!(&found[0], &syncline_design::topology::find(&demand, degree, selection).unwrap());
+        for (selection, pattern) in [
+            (Selection::Hops, Pattern::Rings),
+            (Selection::Direct, Pattern::Rings),
+            (Selection::Hops, Pattern::DoubleBinaryTrees),
+        ] {
+            let preference = Preference { selection, pattern };
+            let found = candidates(&demand, degree, preference).unwrap();
+            let paper = syncline_design::topology::find(&demand, degree, preference).unwrap();
+            prop_assert_eq!(&found[0], &paper);
             for (at, topology) in found.iter().enumerate() {
                 check(&demand, degree, topology)?;
                 prop_assert!(!found[..at].contains(topology));
@@ -117,18 +129,18 @@ fn candidates_divide_interfaces_in_other_ways() {
     for server in 0..8 {
         demand.transfers.add(server, server ^ 1, 300);
     }
-    let found = candidates(&demand, 3, Selection::Hops).unwrap();
+    let found = candidates(&demand, 3, Preference::default()).unwrap();
     let paper = &found[0];
     assert_eq!((paper.ring_degree, paper.matched.len(), paper.strides(&halves[0]).len()), (3, 0, 2));
     // Without the ring through all servers, the third interface joins each pair, and pairs join the halves.
-    let halves_only = |topology: &&Topology| topology.rings.iter().all(|rings| rings.members.len() == 4);
+    let halves_only = |topology: &&Topology| topology.groups.iter().all(|group| group.members.len() == 4);
     let best = found.iter().find(halves_only).unwrap();
     assert_eq!(best.matched, [(0, 1), (2, 3), (4, 5), (6, 7)]);
     assert_eq!((best.strides(&halves[0]), best.route(0, 1)), (&[1, 3][..], &[0, 1][..]));
     // Without transfers there is nothing to divide.
     let mut reduced = Demand::new(8);
     reduced.all_reduce((0..8).collect(), 1000);
-    assert_eq!(candidates(&reduced, 3, Selection::Hops).unwrap().len(), 1);
+    assert_eq!(candidates(&reduced, 3, Preference::default()).unwrap().len(), 1);
 }
 
 #[test]
@@ -146,8 +158,8 @@ fn dlrm_of_figure_4_gets_rings_and_a_diameter_of_three() {
     let topology = find(&demand, 6).unwrap();
     // 120 GB of all-reduce and 3.8 GB of transfers: ⌈6 · 0.969⌉ interfaces serve rings.
     assert_eq!((topology.ring_degree, topology.matched.len()), (6, 0));
-    assert_eq!(topology.rings.len(), 1);
-    let steps = &topology.rings[0].strides;
+    assert_eq!(topology.groups.len(), 1);
+    let steps = &topology.groups[0].strides;
     assert_eq!(steps.len(), 6);
     assert!(
         steps.windows(2).all(|pair| pair[0] < pair[1]) && steps.iter().all(|step| step % 2 == 1),
@@ -182,6 +194,39 @@ fn disjoint_groups_do_not_compete() {
     assert_eq!(topology.strides(&[4, 5, 6, 7]), [1, 3]);
     assert_eq!(topology.strides(&[0, 1, 2, 3, 4, 5, 6, 7]).len(), 1);
     assert_eq!(topology.strides(&[0, 1]), [0u32; 0]);
+}
+
+#[test]
+fn trees_replace_rings_where_four_interfaces_are_left() {
+    let trees = Preference { pattern: Pattern::DoubleBinaryTrees, ..Preference::default() };
+    let find = |demand: &Demand, degree| syncline_design::topology::find(demand, degree, trees).unwrap();
+    let all: Vec<u32> = (0..16).collect();
+    let mut demand = Demand::new(16);
+    demand.all_reduce(all.clone(), 1000);
+    // Eight interfaces carry two pairs, four carry one, and three are too few.
+    for (degree, pattern, strides) in [
+        (8, Pattern::DoubleBinaryTrees, vec![1, 3]),
+        (4, Pattern::DoubleBinaryTrees, vec![1]),
+        (3, Pattern::Rings, vec![1, 3, 5]),
+    ] {
+        let topology = find(&demand, degree);
+        let own = topology.group(&all).unwrap();
+        assert_eq!((own.pattern, own.strides.len()), (pattern, strides.len()), "{degree}");
+        assert!(topology.ring_degree <= degree);
+        if pattern == Pattern::DoubleBinaryTrees {
+            assert_eq!(own.strides, strides);
+            // From any server up one tree and down again.
+            assert!(topology.diameter() <= 2 * 4);
+            assert_eq!(topology.ring_degree, TREE_INTERFACES * strides.len() as u32);
+        }
+    }
+    // Of all labels, those are taken whose trees join the servers that exchange most. With stride 5, the edge from 1 to 2
+    // joins 5 and 10.
+    demand.transfers.add(5, 10, 1);
+    demand.transfers.add(10, 5, 1);
+    let chosen = find(&demand, 4).group(&all).unwrap().strides[0];
+    let joined = find(&demand, 4).links.iter().any(|link| (link.from, link.to) == (5, 10));
+    assert!(joined && chosen != 1, "{chosen}");
 }
 
 #[test]

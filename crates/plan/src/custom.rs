@@ -253,7 +253,7 @@ mod tests {
         let library: [(&dyn Algorithm, CollectiveKind); 5] = [
             (&Ring, CollectiveKind::AllToAll),
             (&Ring, CollectiveKind::AllReduce),
-            (&DoubleBinaryTree, CollectiveKind::AllReduce),
+            (&DoubleBinaryTree::default(), CollectiveKind::AllReduce),
             (&ParameterServer::default(), CollectiveKind::AllReduce),
             (&TwoLevel::default(), CollectiveKind::AllReduce),
         ];

@@ -51,11 +51,11 @@ pub const ENTRIES: &[Entry] = &[
         name: "multi_ring",
         summary: "several rings at once, each through the ranks in another order",
         parameters: &[Parameter {
-            name: "steps",
+            name: "strides",
             values: "whole numbers joined by `+`, each coprime with the number of ranks; default: 1",
             meaning: "for each ring, how far apart neighbours are",
         }],
-        examples: &["multi_ring(steps=1)", "multi_ring(steps=1+5+7)", "multi_ring(steps=1+1+3)"],
+        examples: &["multi_ring(strides=1)", "multi_ring(strides=1+5+7)", "multi_ring(strides=1+1+3)"],
         build: multi_ring,
     },
     Entry {
@@ -79,9 +79,13 @@ pub const ENTRIES: &[Entry] = &[
     Entry {
         name: "double_binary_tree",
         summary: "two complementary binary trees, one for each half of the vector",
-        parameters: &[],
-        examples: &["double_binary_tree"],
-        build: |_| Ok(Arc::new(DoubleBinaryTree)),
+        parameters: &[Parameter {
+            name: "strides",
+            values: "whole numbers joined by `+`, each coprime with the number of ranks; default: 1",
+            meaning: "for each pair of trees, what the ranks' labels are multiplied by",
+        }],
+        examples: &["double_binary_tree", "double_binary_tree(strides=1+3)"],
+        build: double_binary_tree,
     },
     Entry {
         name: "tree",
@@ -262,9 +266,18 @@ impl<'a> Arguments<'a> {
 }
 
 fn multi_ring(arguments: &Arguments<'_>) -> Result<Arc<dyn Algorithm>> {
-    let text = arguments.text("steps").unwrap_or("1");
-    let steps = text.split('+').map(|step| step.trim().parse()).collect::<std::result::Result<_, _>>();
-    Ok(Arc::new(MultiRing::new(steps.map_err(|_| arguments.bad("steps", text))?)))
+    Ok(Arc::new(MultiRing::new(strides(arguments)?)))
+}
+
+fn double_binary_tree(arguments: &Arguments<'_>) -> Result<Arc<dyn Algorithm>> {
+    Ok(Arc::new(DoubleBinaryTree::new(strides(arguments)?)))
+}
+
+/// The argument `strides`, whole numbers joined by `+`; a single 1 if there is none.
+fn strides(arguments: &Arguments<'_>) -> Result<Vec<NonZeroU32>> {
+    let text = arguments.text("strides").unwrap_or("1");
+    let parts = text.split('+').map(|part| part.trim().parse()).collect::<std::result::Result<_, _>>();
+    Ok(parts.map_err(|_| arguments.bad("strides", text))?)
 }
 
 fn tree(arguments: &Arguments<'_>) -> Result<Arc<dyn Algorithm>> {

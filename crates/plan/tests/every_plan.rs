@@ -30,8 +30,8 @@ fn is_documented(name: &str, kind: CollectiveKind, ranks: u32) -> bool {
                 .map_or(4, |rest| rest.trim_end_matches(')').parse().unwrap());
             (&[AllReduce, ReduceScatter, AllGather], powers(base).any(|power| power == ranks))
         }
-        "multi_ring(steps=1+5+7)" => (&[AllReduce], !ranks.is_multiple_of(5) && !ranks.is_multiple_of(7)),
-        "multi_ring(steps=1+1+3)" => (&[AllReduce], !ranks.is_multiple_of(3)),
+        "multi_ring(strides=1+5+7)" => (&[AllReduce], !ranks.is_multiple_of(5) && !ranks.is_multiple_of(7)),
+        "multi_ring(strides=1+1+3)" => (&[AllReduce], !ranks.is_multiple_of(3)),
         // Each of three hubs needs a rank.
         "parameter_server(placement=CS, hubs=3)" => (&[AllReduce], ranks >= 3),
         _ => (&[AllReduce], true),

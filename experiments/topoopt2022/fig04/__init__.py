@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.topoopt2022.traffic import SERVERS, STEPS, Group, Permuted, draw, ends, ring, rings, table
+from experiments.topoopt2022.traffic import SERVERS, STRIDES, Group, Permuted, draw, ends, ring, rings, table
 from syncline.quantity import size
 
 if TYPE_CHECKING:
@@ -39,12 +39,12 @@ def measure(runner: Runner) -> Findings:
 def sizes(permuted: Permuted) -> Table:
     """What the entries of each kind are, by permutation."""
     found = Table(
-        "sizes", "Entries of the matrices, by permutation", ("step", "kind", "entries", "least_bytes", "most_bytes")
+        "sizes", "Entries of the matrices, by permutation", ("stride", "kind", "entries", "least_bytes", "most_bytes")
     )
-    for step, moved in zip(STEPS, permuted.moved, strict=True):
+    for stride, moved in zip(STRIDES, permuted.moved, strict=True):
         for kind, matrix in (("all-reduce", moved), ("transfers", permuted.fixed)):
             entries = [each for row in matrix for each in row if each]
-            found.add(step, kind, len(entries), min(entries), max(entries))
+            found.add(stride, kind, len(entries), min(entries), max(entries))
     return found
 
 
@@ -67,11 +67,11 @@ def _sizes(permuted: Permuted) -> Verdict:
 
 
 def _places(permuted: Permuted) -> Verdict:
-    wanted = [ring(range(SERVERS), step) for step in STEPS]
+    wanted = [ring(range(SERVERS), stride) for stride in STRIDES]
     found = [ends(matrix) for matrix in permuted.moved]
     return PLACES.judged(
         found == wanted and len(ends(permuted.fixed)) == 2 * 4 * 15 - 4 * 3,
-        f"the all-reduce joins {len(found[0])} pairs, {len(found[0] & found[1])} of which are the same for steps 1 "
+        f"the all-reduce joins {len(found[0])} pairs, {len(found[0] & found[1])} of which are the same for strides 1 "
         "and 3; "
         f"{len(ends(permuted.fixed))} pairs have the same transfers under each permutation",
         "A server sends to the next one of its ring, 1, 3 or 7 further on. Transfers follow from where tables are.",

@@ -10,7 +10,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.topoopt2022.traffic import SERVERS, STEPS
+from experiments.topoopt2022.traffic import SERVERS, STRIDES
 from syncline import SynclineError
 
 if TYPE_CHECKING:
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 SCENARIO = Path(__file__).parent / "rings.yaml"
 COUNT = 12
 
-GENERATORS = Claim("topo-01", "3.3", "the steps that generate a ring through 12 servers are 1, 5, 7 and 11.")
+GENERATORS = Claim("topo-01", "3.3", "the strides that generate a ring through 12 servers are 1, 5, 7 and 11.")
 SPEED = Claim("topo-fig05", "3.3", "every permutation reduces equally fast if every two servers are joined.")
 
 
 def measure(runner: Runner) -> Findings:
-    """Tries every step; the core proves each plan, and refuses one that does not reduce."""
-    found = Table("steps", f"Rings among {COUNT} servers, by step", ("step", "time_s", "links"))
-    for step in range(1, COUNT):
+    """Tries every stride; the core proves each plan, and refuses one that does not reduce."""
+    found = Table("strides", f"Rings among {COUNT} servers, by stride", ("stride", "time_s", "links"))
+    for stride in range(1, COUNT):
         try:
-            result = runner.simulate(SCENARIO, {"collectives.algorithms.dim1.all_reduce": f"multi_ring(steps={step})"})
+            result = runner.simulate(SCENARIO, {"collectives.algorithms.dim1.all_reduce": f"multi_ring(strides={stride})"})
         except SynclineError:
             continue
         used = sum(carried > 0 for carried in result.table("links")["carried_bytes"])
-        found.add(step, result.summary.total_time_s, used)
+        found.add(stride, result.summary.total_time_s, used)
     return Findings([found], [_generators(found), _speed(found)])
 
 
 def _generators(found: Table) -> Verdict:
-    steps, links = found.column("step"), found.column("links")
+    strides, links = found.column("stride"), found.column("links")
     return GENERATORS.judged(
-        steps == [1, 5, 7, 11] and set(links) == {COUNT},
-        f"steps {', '.join(map(str, steps))}, each over {links[0]} links",
-        "A step visits all servers if and only if it has no divisor in common with their number: "
-        f"{', '.join(f'gcd({step}, 12) = {gcd(step, COUNT)}' for step in (5, 6))}.",
+        strides == [1, 5, 7, 11] and set(links) == {COUNT},
+        f"strides {', '.join(map(str, strides))}, each over {links[0]} links",
+        "A stride visits all servers if and only if it has no divisor in common with their number: "
+        f"{', '.join(f'gcd({stride}, 12) = {gcd(stride, COUNT)}' for stride in (5, 6))}.",
     )
 
 
@@ -59,11 +59,11 @@ def _speed(found: Table) -> Verdict:
 
 def draw(_: Findings) -> Figure:
     """Draws the rings of Figure 5, through 16 servers."""
-    figure, axes = plot.new(len(STEPS), width=7.5, height=2.8)
+    figure, axes = plot.new(len(STRIDES), width=7.5, height=2.8)
     at = [(sin(2 * pi * server / SERVERS), cos(2 * pi * server / SERVERS)) for server in range(SERVERS)]
-    for axis, step, colour in zip(axes, STEPS, plot.COLOURS, strict=False):
+    for axis, stride, colour in zip(axes, STRIDES, plot.COLOURS, strict=False):
         for server in range(SERVERS):
-            (x1, y1), (x2, y2) = at[server], at[(server + step) % SERVERS]
+            (x1, y1), (x2, y2) = at[server], at[(server + stride) % SERVERS]
             axis.annotate(
                 "", (x2, y2), (x1, y1), arrowprops={"arrowstyle": "->", "color": colour, "shrinkA": 6, "shrinkB": 6}
             )
@@ -72,7 +72,7 @@ def draw(_: Findings) -> Figure:
         axis.set_ylim(-1.3, 1.3)
         axis.set_aspect("equal")
         axis.axis("off")
-        axis.set_title(f"step {step}")
+        axis.set_title(f"stride {stride}")
     return figure
 
 

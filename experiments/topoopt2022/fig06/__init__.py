@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.topoopt2022.fig04 import sizes
-from experiments.topoopt2022.traffic import SERVERS, STEPS, Group, Permuted, draw, ends, ring, rings, table
+from experiments.topoopt2022.traffic import SERVERS, STRIDES, Group, Permuted, draw, ends, ring, rings, table
 from syncline.quantity import percent, size
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def measure(runner: Runner) -> Findings:
 
 
 def _places(permuted: Permuted) -> Verdict:
-    wanted = [set().union(*(ring(group.members, step % len(group.members)) for group in GROUPS)) for step in STEPS]
+    wanted = [set().union(*(ring(group.members, stride % len(group.members)) for group in GROUPS)) for stride in STRIDES]
     found = [ends(matrix) for matrix in permuted.moved]
     fixed = ends(permuted.fixed)
     return PLACES.judged(

@@ -10,7 +10,7 @@ from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
 from experiments.topoopt2022.fig04 import GROUPS, SCENARIO
-from experiments.topoopt2022.traffic import SERVERS, STEPS, Matrix, ends, rings, simulated
+from experiments.topoopt2022.traffic import SERVERS, STRIDES, Matrix, ends, rings, simulated
 from syncline.quantity import size
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ HOPS = Claim("topo-fig09-hops", "3.3", "the combined rings give model-parallel t
 
 def measure(runner: Runner) -> Findings:
     """Simulates the job with one ring, and with all three at once."""
-    algorithm = f"multi_ring(steps={'+'.join(map(str, STEPS))}) all_reduce"
+    algorithm = f"multi_ring(strides={'+'.join(map(str, STRIDES))}) all_reduce"
     (group,) = GROUPS
     of = {"group": group.name, "collective": "all_reduce", "bytes": f"{group.bytes}B", "phases": [algorithm]}
     together = simulated(runner, SCENARIO, {"collectives.algorithms_of": [of]})
@@ -43,23 +43,23 @@ def measure(runner: Runner) -> Findings:
 
 
 def hops(transfers: Matrix) -> Table:
-    """Links from sender to receiver of each transfer, along rings of one step and of all three."""
+    """Links from sender to receiver of each transfer, along rings of one stride and of all three."""
     found = Table("hops", "Links that transfers take, by rings", ("rings", "mean", "most"))
     pairs = ends(transfers)
-    for steps in ((STEPS[0],), STEPS):
-        distance = distances(steps)
+    for strides in ((STRIDES[0],), STRIDES):
+        distance = distances(strides)
         each = [distance[(column - row) % SERVERS] for row, column in pairs]
-        found.add(" + ".join(map(str, steps)), sum(each) / len(each), max(each))
+        found.add(" + ".join(map(str, strides)), sum(each) / len(each), max(each))
     return found
 
 
-def distances(steps: tuple[int, ...]) -> list[int]:
-    """By distance in server numbers: the fewest ring steps that cover it, breadth first."""
+def distances(strides: tuple[int, ...]) -> list[int]:
+    """By distance in server numbers: the fewest ring strides that cover it, breadth first."""
     distance = {0: 0}
     queue = [0]
     for at in queue:
-        for step in steps:
-            then = (at + step) % SERVERS
+        for stride in strides:
+            then = (at + stride) % SERVERS
             if then not in distance:
                 distance[then] = distance[at] + 1
                 queue.append(then)
@@ -80,7 +80,7 @@ def _hops(paths: Table) -> Verdict:
     return HOPS.judged(
         most[1] <= 4,
         f"{mean[1]:.3g} links on average, {most[1]} at most, instead of {mean[0]:.3g} and {most[0]}",
-        "Routes are sums of steps: 15 is 7 + 7 + 1.",
+        "Routes are sums of strides: 15 is 7 + 7 + 1.",
     )
 
 

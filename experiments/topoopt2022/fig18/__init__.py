@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 DIRECT, SWITCH = FOLDER / "direct.yaml", FOLDER / "switch.yaml"
 SERVERS = 12
-STEPS = (1, 5, 7, 11)
+STRIDES = (1, 5, 7, 11)
 SCALE = 100
 """Size of a model's gradients over that of the vectors on the testbed."""
 NEAR = 0.15
@@ -66,7 +66,7 @@ def measure(runner: Runner) -> Findings:
     searched = {title: _search(*model) for title, model in MODELS.items()}
     equal = min(each.equal_mbps for each in searched.values())
     networks = (
-        Network("direct links", DIRECT, f"multi_ring(steps={'+'.join(map(str, STEPS))})"),
+        Network("direct links", DIRECT, f"multi_ring(strides={'+'.join(map(str, STRIDES))})"),
         Network("switch, same total rate", SWITCH, "ring"),
         Network("switch, same price", SWITCH, "ring", f"{equal}Mb/s"),
     )
@@ -107,7 +107,7 @@ def _search(model: str, parameters: dict[str, int]) -> Searched:
         "model": model,
         "parameters": parameters,
         "servers": SERVERS,
-        "degree": len(STEPS),
+        "degree": len(STRIDES),
         "link": "25Gb/s",
         "server": {"accelerators": 1},
         "compare": ["same_price"],
@@ -147,11 +147,11 @@ def _train(runner: Runner, networks: tuple[Network, ...]) -> Table:
 
 
 def _rings(searched: dict[str, Searched]) -> Verdict:
-    wanted = tuple(sorted((at, (at + step) % SERVERS, 1) for at in range(SERVERS) for step in STEPS))
+    wanted = tuple(sorted((at, (at + stride) % SERVERS, 1) for at in range(SERVERS) for stride in STRIDES))
     same = [title for title, each in searched.items() if each.links == wanted]
     return RINGS.judged(
         len(same) == len(searched),
-        f"{len(same)} of {len(searched)} models ({', '.join(same)}) get the rings of steps 1, 5, 7 and 11",
+        f"{len(same)} of {len(searched)} models ({', '.join(same)}) get the rings of strides 1, 5, 7 and 11",
         "Data parallelism uses all links for its all-reduces, and 12 servers have exactly four ring permutations. "
         "With 10 samples of a server, the search finds that CANDLE trains faster on one server than over links of "
         "25 Gb/s, so it gives it no rings; here its gradients are reduced as in the paper.",

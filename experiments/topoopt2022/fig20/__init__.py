@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.topoopt2022.fig04 import GROUPS, SCENARIO, sizes
-from experiments.topoopt2022.traffic import SERVERS, STEPS, Permuted, draw, ends, table, trees
+from experiments.topoopt2022.traffic import SERVERS, STRIDES, Permuted, draw, ends, table, trees
 from syncline.quantity import size
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ def measure(runner: Runner) -> Findings:
 
 def _places(permuted: Permuted) -> Verdict:
     found = [ends(matrix) for matrix in permuted.moved]
-    relabelled = [{(row * step % SERVERS, column * step % SERVERS) for row, column in found[0]} for step in STEPS]
+    relabelled = [{(row * stride % SERVERS, column * stride % SERVERS) for row, column in found[0]} for stride in STRIDES]
     return PLACES.judged(
         found == relabelled,
         f"all-reduces join {', '.join(str(len(each)) for each in found)} pairs; {len(found[0] & found[1])} are the "
         "same "
-        f"for steps 1 and 3; {len(ends(permuted.fixed))} pairs have the same transfers",
+        f"for strides 1 and 3; {len(ends(permuted.fixed))} pairs have the same transfers",
         "Server i takes the place of server 3 i or 7 i, modulo 16, in both trees.",
     )
 
@@ -59,8 +59,8 @@ def _balanced(permuted: Permuted) -> Verdict:
 
 def _speed(runner: Runner) -> Verdict:
     times = []
-    for step in STEPS:
-        placed = [at * step % SERVERS for at in range(SERVERS)]
+    for stride in STRIDES:
+        placed = [at * stride % SERVERS for at in range(SERVERS)]
         changes = {"placement": placed, "workload.bytes": f"{GROUPS[0].bytes}B"}
         times.append(runner.simulate(REDUCTION, changes).summary.total_time_s)
     return SPEED.judged(

@@ -31,11 +31,11 @@ def _places(permuted: Permuted) -> Verdict:
     counts = ", ".join(str(len(each)) for each in found)
     return PLACES.judged(
         len({frozenset(each) for each in found}) == len(found) and bool(ends(permuted.fixed)),
-        f"trees join {counts} pairs; {len(found[0] & found[1])} are the same for steps 1 and 3; "
+        f"trees join {counts} pairs; {len(found[0] & found[1])} are the same for strides 1 and 3; "
         f"{len(ends(permuted.fixed))} pairs have the same transfers",
         "The groups of four servers have trees of their own, some of whose pairs are also in the tree of all servers; "
         "of "
-        "their permutations, steps 3 and 7 are the same.",
+        "their permutations, strides 3 and 7 are the same.",
     )
 
 

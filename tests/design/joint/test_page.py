@@ -73,9 +73,9 @@ def test_links_have_a_purpose_and_a_load(found: Found) -> None:
     assert found.result is not None
     links = found.result.table("links")
     assert sorted(data["busy"]) == pytest.approx(sorted(links["utilization"]), rel=1e-5)
-    # A ring of step p contains, for each server, the link to the server p further on.
+    # A ring of stride p contains, for each server, the link to the server p further on.
     for place, name in enumerate(data["purposes"]):
-        if name.startswith("ring of step "):
+        if name.startswith("ring of stride "):
             ends = zip(data["from"], data["to"], data["purpose"], strict=True)
             steps = {(target - source) % 8 for source, target, purpose in ends if purpose == place}
             assert steps == {int(name.rsplit(" ", 1)[1])}

@@ -74,6 +74,25 @@ def test_prediction_and_simulation_agree(found: Found):
     assert found.simulated_s == pytest.approx(found.answer.step_s, rel=0.1)
 
 
+def test_trees_replace_rings_on_request(tmp_path: Path):
+    found = simulate(search(read(asked(tmp_path, degree=4, search={"proposals": 400, "all_reduce": "double_binary_trees"}))))
+    trees = [each for each in found.topology.groups if each.pattern == "double_binary_trees"]
+    assert trees
+    made = {(links.sender, links.receiver) for links in found.topology.links}
+    for group in trees:
+        for links in group.links:
+            # Two trees with seven edges each, in both directions.
+            assert len(links) == 4 * (len(group.members) - 1)
+            assert set(links) <= made
+    assert found.simulated_s == pytest.approx(found.answer.step_s, rel=0.1)
+
+
+def test_trees_need_four_interfaces(tmp_path: Path):
+    with pytest.raises(SynclineError, match="more interfaces than a server has") as refused:
+        read(asked(tmp_path, search={"all_reduce": "double_binary_trees"}))
+    assert "degree of at least 4" in str(refused.value)
+
+
 def test_prices_match_table_3_of_topoopt2022(tmp_path: Path):
     # topoopt2022 Table 3: an interface takes a NIC, a transceiver, two ports of patch panels, a 1x2 switch and 500 m of
     # fibre; four of them 4,536 dollars. Ideal fat-trees cost about twice as much; see 5.2.

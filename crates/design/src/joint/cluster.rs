@@ -3,7 +3,7 @@
 use super::demand::demand;
 use super::network::RoutedLinks;
 use super::step::{Model, StepTimer};
-use crate::topology::{Selection, Topology, candidates, find};
+use crate::topology::{Pattern, Preference, Selection, Topology, candidates, find};
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_diagnostics::Result;
@@ -24,6 +24,9 @@ pub struct DirectLinks {
     pub latency: Time,
     /// How rings are selected.
     pub selection: Selection,
+    /// How all-reduces use links.
+    #[serde(default)]
+    pub pattern: Pattern,
 }
 
 /// The network that a search plans for.
@@ -58,9 +61,10 @@ impl Cluster {
             }
         };
         let demand = demand(model, strategy, links.servers);
+        let preference = Preference { selection: links.selection, pattern: links.pattern };
         let topologies = match links.selection {
-            Selection::Hops => candidates(&demand, links.degree, links.selection)?,
-            Selection::Direct => vec![find(&demand, links.degree, links.selection)?],
+            Selection::Hops => candidates(&demand, links.degree, preference)?,
+            Selection::Direct => vec![find(&demand, links.degree, preference)?],
         };
         let tried = topologies.len() as u64;
         let timed = topologies.into_iter().map(|topology| {

@@ -1,16 +1,20 @@
 //! The network of a search: which links a transfer and an all-reduce use, and how long.
 
-use crate::topology::Topology;
+use crate::topology::{Pattern, Topology, group_links};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use syncline_fabric::Fabric;
+use syncline_plan::algorithm::double_binary_tree;
 use syncline_units::{LinkId, NpuId, Rate, Time};
+
+/// Chunks of an all-reduce that moves through trees.
+pub const CHUNKS: u64 = 32;
 
 /// Fractional bits of the time for a byte.
 const FRACTION: u32 = 32;
 
 /// Time per byte: picoseconds with [`FRACTION`] fractional bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PerByte(u64);
 
 impl PerByte {
@@ -53,9 +57,11 @@ pub(super) struct GroupLoad {
     pub(super) runs: Vec<LinkRun>,
     /// Latency of the whole collective.
     pub(super) latency: u64,
+    /// Time for a byte of the vector in addition: while chunks move through a tree, its links wait for the first.
+    pub(super) fill: PerByte,
 }
 
-/// A network as a search sees it: links, one route between any two servers, and the rings of groups.
+/// A network as a search sees it: links, one route between any two servers, and how groups reduce.
 #[derive(Debug)]
 pub struct RoutedLinks {
     servers: u32,
@@ -65,8 +71,8 @@ pub struct RoutedLinks {
     /// The route from server `a` to server `b` is `hops[starts[a * servers + b]..starts[a * servers + b + 1]]`.
     starts: Vec<u32>,
     hops: Vec<u32>,
-    /// Strides of the rings of groups that have any; other groups use one ring in the order of their members.
-    strides: BTreeMap<Vec<u32>, Vec<u32>>,
+    /// How groups with links of their own use them; other groups use one ring in the order of their members.
+    groups: BTreeMap<Vec<u32>, (Pattern, Vec<u32>)>,
 }
 
 impl RoutedLinks {
@@ -81,10 +87,11 @@ impl RoutedLinks {
         }
         let route =
             |from, to| topology.route(from, to).windows(2).map(|pair| link_of[&(pair[0], pair[1])]).collect();
-        let rings = topology.rings.iter().filter(|rings| !rings.strides.is_empty());
-        let strides = rings.map(|rings| (rings.members.clone(), rings.strides.clone())).collect();
+        let own = topology.groups.iter().filter(|group| !group.strides.is_empty());
+        let groups =
+            own.map(|group| (group.members.clone(), (group.pattern, group.strides.clone()))).collect();
         let latency = vec![latency.0; per_byte.len()];
-        Self::new(servers, per_byte, latency, route, strides)
+        Self::new(servers, per_byte, latency, route, groups)
     }
 
     /// A fabric each of whose NPUs is a server. Groups use one ring.
@@ -104,7 +111,7 @@ impl RoutedLinks {
         per_byte: Vec<PerByte>,
         latency: Vec<u64>,
         route: impl Fn(u32, u32) -> Vec<u32>,
-        strides: BTreeMap<Vec<u32>, Vec<u32>>,
+        groups: BTreeMap<Vec<u32>, (Pattern, Vec<u32>)>,
     ) -> Self {
         let (mut starts, mut hops) = (vec![0], Vec::new());
         for (from, to) in (0..servers).flat_map(|from| (0..servers).map(move |to| (from, to))) {
@@ -113,7 +120,7 @@ impl RoutedLinks {
             }
             starts.push(hops.len() as u32);
         }
-        Self { servers, per_byte, latency, starts, hops, strides }
+        Self { servers, per_byte, latency, starts, hops, groups }
     }
 
     /// Number of servers.
@@ -137,28 +144,32 @@ impl RoutedLinks {
         (self.per_byte[link as usize], self.latency[link as usize])
     }
 
-    /// What an all-reduce among `members`, ascending, occupies: rings, each with an equal part of the vector, in which a
-    /// member sends `2 (k - 1) / k` of that part to the next one (Patarasuk and Yuan 2009).
+    /// What an all-reduce among `members`, ascending, occupies.
+    ///
+    /// Of `k` members in a ring, each sends `2 (k - 1) / k` of the ring's part of the vector to the next one (Patarasuk and
+    /// Yuan 2009). In a tree, each sends the tree's part to its parent once, and receives it from there (Sanders, Speck,
+    /// Traeff 2009); chunks move through it one behind the other.
     pub(super) fn load(&self, members: &[u32]) -> GroupLoad {
-        let one = [1];
-        let strides = self.strides.get(members).map_or(&one[..], Vec::as_slice);
-        let size = members.len();
-        let (sent, of) = (2 * (size as u64 - 1), size as u64 * strides.len() as u64);
+        let alone = (Pattern::Rings, vec![1]);
+        let (pattern, strides) = self.groups.get(members).unwrap_or(&alone);
+        let size = members.len() as u64;
+        let parts = strides.len() as u64;
+        let (sent, of) = match pattern {
+            Pattern::Rings => (2 * (size - 1), size * parts),
+            Pattern::DoubleBinaryTrees => (1, 2 * parts),
+        };
         let mut links: BTreeMap<u32, PerByte> = BTreeMap::new();
-        let mut slowest = 0;
-        for &stride in strides {
-            for (at, &from) in members.iter().enumerate() {
-                let route = self.route(from, members[(at + stride as usize) % size]);
-                for &link in route {
-                    links
-                        .entry(link)
-                        .or_insert(PerByte(0))
-                        .add(self.per_byte[link as usize].scaled(sent, of));
-                }
-                let latency =
-                    route.iter().fold(0u64, |sum, &link| sum.saturating_add(self.latency[link as usize]));
-                slowest = slowest.max(latency);
+        let (mut slowest, mut longest) = (0, PerByte::default());
+        for (from, to) in group_links(members, *pattern, strides) {
+            let (mut latency, mut through) = (0u64, PerByte::default());
+            for &link in self.route(from, to) {
+                let part = self.per_byte[link as usize].scaled(sent, of);
+                links.entry(link).or_default().add(part);
+                through.add(part);
+                latency = latency.saturating_add(self.latency[link as usize]);
             }
+            slowest = slowest.max(latency);
+            longest = longest.max(through);
         }
         let mut runs: Vec<LinkRun> = Vec::new();
         for (link, per_byte) in links {
@@ -168,7 +179,14 @@ impl RoutedLinks {
                 _ => runs.push(LinkRun { links: link..link + 1, per_byte }),
             }
         }
-        GroupLoad { runs, latency: (2 * (size as u64 - 1)).saturating_mul(slowest) }
+        let (rounds, fill) = match pattern {
+            Pattern::Rings => (2 * (size - 1), PerByte::default()),
+            Pattern::DoubleBinaryTrees => {
+                let rounds = 2 * u64::from(double_binary_tree::depth(members.len() as u32));
+                (rounds, longest.scaled(rounds - 1, CHUNKS))
+            }
+        };
+        GroupLoad { runs, latency: rounds.saturating_mul(slowest), fill }
     }
 }
 
@@ -182,5 +200,43 @@ impl Loads {
     pub(super) fn of(&mut self, network: &RoutedLinks, members: Vec<u32>) -> Rc<GroupLoad> {
         let load = self.known.entry(members).or_insert_with_key(|members| Rc::new(network.load(members)));
         Rc::clone(load)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::{Demand, Preference, find};
+
+    #[test]
+    fn trees_take_half_of_the_vector_over_each_link() {
+        let members: Vec<u32> = (0..16).collect();
+        let mut demand = Demand::new(16);
+        demand.all_reduce(members.clone(), 1);
+        let trees = Preference { pattern: Pattern::DoubleBinaryTrees, ..Preference::default() };
+        // One pair of trees takes four interfaces; two pairs take eight, and half of that.
+        for (degree, parts) in [(4, 2), (8, 4)] {
+            let topology = find(&demand, degree, trees).unwrap();
+            let network = RoutedLinks::direct(&topology, Rate(8_000_000_000), Time(1000));
+            let load = network.load(&members);
+            // A gigabyte takes a second at 8 Gb/s.
+            let (bytes, second) = (1_000_000_000, 1_000_000_000_000);
+            let own: u64 = topology.groups[0].links().len() as u64;
+            let worked: u64 =
+                load.runs.iter().map(|run| run.links.len() as u64 * run.per_byte.time(bytes)).sum();
+            let longest = load.runs.iter().map(|run| run.per_byte.time(bytes)).max().unwrap();
+            // Parallel links count as one with their combined rate, so no link takes longer than a part of the vector.
+            assert_eq!(longest, second / parts, "{degree}");
+            assert!(worked <= own * second / parts);
+            // The deepest of 16 ranks is 4 links below the root: up and down. The first chunk passes 7 links before the last
+            // one begins to arrive.
+            assert_eq!(load.latency, 2 * 4 * 1000);
+            assert_eq!(load.fill.time(bytes), 7 * (second / parts) / 32);
+        }
+        // Rings of the same interfaces send 2 * 15/16 of the vector over four links: a little less.
+        let rings = find(&demand, 4, Preference::default()).unwrap();
+        let load = RoutedLinks::direct(&rings, Rate(8_000_000_000), Time(1000)).load(&members);
+        assert_eq!(load.runs.iter().map(|run| run.per_byte.time(1_000_000_000)).max(), Some(468_750_000_000));
+        assert_eq!((load.latency, load.fill), (2 * 15 * 1000, PerByte(0)));
     }
 }

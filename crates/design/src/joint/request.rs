@@ -8,6 +8,7 @@ use super::moves::data_parallel;
 use super::network::RoutedLinks;
 use super::search::{Found, Improvement, SearchControl, improve, search};
 use super::step::Model;
+use crate::topology::{GroupLinks, Pattern, group_links};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -108,9 +109,25 @@ pub struct Reduction {
     pub bytes: Bytes,
     /// How many of this size a step has.
     pub count: u32,
-    /// The strides of its rings; empty if it has no links of its own.
-    #[serde(rename = "steps")]
+    /// How it uses links.
+    pub pattern: Pattern,
+    /// The strides of its rings, or pairs of trees; empty if it has no links of its own.
     pub strides: Vec<u32>,
+    /// Who sends to whom, once for each ring or tree: each sends the same.
+    pub links: Vec<(u32, u32)>,
+}
+
+/// A group with links of its own.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupAnswer {
+    /// The members.
+    pub members: Vec<u32>,
+    /// How all-reduces use the links.
+    pub pattern: Pattern,
+    /// The stride of each ring or pair of trees.
+    pub strides: Vec<u32>,
+    /// For each stride, its links from sender to receiver.
+    pub links: Vec<Vec<(u32, u32)>>,
 }
 
 /// A topology.
@@ -118,10 +135,10 @@ pub struct Reduction {
 pub struct TopologyAnswer {
     /// Sender, receiver, number of parallel links.
     pub links: Vec<(u32, u32, u32)>,
-    /// Interfaces that serve rings.
+    /// Interfaces that serve all-reduces.
     pub ring_degree: u32,
-    /// Rings with links of their own: the members of a group, and the strides of its rings.
-    pub rings: Vec<(Vec<u32>, Vec<u32>)>,
+    /// Groups with links of their own.
+    pub groups: Vec<GroupAnswer>,
     /// Pairs that were joined for transfers outside all-reduces.
     pub matched: Vec<(u32, u32)>,
     /// Longest route, in links.
@@ -232,9 +249,15 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
         TopologyAnswer {
             links: topology.links.iter().map(|links| (links.from, links.to, links.count)).collect(),
             ring_degree: topology.ring_degree,
-            rings: {
-                let own = topology.rings.iter().filter(|rings| !rings.strides.is_empty());
-                own.map(|rings| (rings.members.clone(), rings.strides.clone())).collect()
+            groups: {
+                let own = topology.groups.iter().filter(|group| !group.strides.is_empty());
+                own.map(|GroupLinks { members, pattern, strides }| GroupAnswer {
+                    members: members.clone(),
+                    pattern: *pattern,
+                    strides: strides.clone(),
+                    links: strides.iter().map(|&stride| group_links(members, *pattern, &[stride])).collect(),
+                })
+                .collect()
             },
             matched: topology.matched.clone(),
             diameter: topology.diameter(),
@@ -277,9 +300,21 @@ fn reductions(model: &Model, servers: u32, found: &Found) -> Result<Vec<Reductio
     let reduction = |((role, bytes), count): ((syncline_workload::RoleId, Bytes), u32)| {
         let role = &job.roles[role.index()];
         let members = role.ranks(0);
-        let strides = found.topology.as_ref().map_or(&[][..], |topology| topology.strides(&members)).to_vec();
+        let own = found.topology.as_ref().and_then(|topology| topology.group(&members));
+        let (pattern, strides) =
+            own.map_or((Pattern::Rings, Vec::new()), |own| (own.pattern, own.strides.clone()));
+        let used = if strides.is_empty() { &[1][..] } else { &strides };
+        let links = group_links(&members, pattern, used);
         // Every member has the task.
-        Reduction { group: role.name.clone(), count: count / members.len() as u32, members, bytes, strides }
+        Reduction {
+            group: role.name.clone(),
+            count: count / members.len() as u32,
+            members,
+            bytes,
+            pattern,
+            strides,
+            links,
+        }
     };
     Ok(counts.into_iter().map(reduction).collect())
 }

@@ -456,7 +456,9 @@ impl<'a> StepTimer<'a> {
                     last = last.max(*worked);
                 }
             }
-            resources.reduced = resources.reduced.max(last.saturating_add(load.latency));
+            resources.reduced = resources
+                .reduced
+                .max(last.saturating_add(load.latency).saturating_add(load.fill.time(bytes)));
         }
     }
 }

@@ -3,9 +3,9 @@
 use super::coins::CoinChange;
 use super::demand::{Demand, Group};
 use super::matching::matching;
-use super::rings::{Selection, top_permutations};
+use super::rings::{top_permutations, top_trees};
 use super::routes::{Neighbours, distances_to, shortest_paths};
-use super::{Links, Rings, Topology};
+use super::{GroupLinks, Links, Pattern, Preference, TREE_INTERFACES, Topology};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 
@@ -25,14 +25,14 @@ const PATHS: usize = 4;
 /// - The route of a transfer is the one of four shortest paths whose busiest link is least busy, so that each pair
 ///   of servers has one route; the largest transfers choose first.
 ///
-/// `selection` says how rings are selected for the transfers.
+/// `preference` says how rings are selected for the transfers, and whether all-reduces use trees instead.
 ///
 /// # Errors
 /// `BadValue` if `degree` is 0, or not below the number of servers.
-pub fn find(demand: &Demand, degree: u32, selection: Selection) -> Result<Topology> {
+pub fn find(demand: &Demand, degree: u32, preference: Preference) -> Result<Topology> {
     check(demand, degree)?;
     let paper = Division { rings: ring_budget(demand, degree), joined: true };
-    Ok(Finder::new(demand, degree, selection).build(paper).finish())
+    Ok(Finder::new(demand, degree, preference).build(paper).finish())
 }
 
 /// Topologies for one demand, that of [`find`] first: a search can time them all and take the best.
@@ -42,7 +42,7 @@ pub fn find(demand: &Demand, degree: u32, selection: Selection) -> Result<Topolo
 ///
 /// # Errors
 /// As [`find`].
-pub fn candidates(demand: &Demand, degree: u32, selection: Selection) -> Result<Vec<Topology>> {
+pub fn candidates(demand: &Demand, degree: u32, preference: Preference) -> Result<Vec<Topology>> {
     check(demand, degree)?;
     let most = ring_budget(demand, degree);
     let whole = demand.groups.iter().any(|group| group.members.len() == demand.servers() as usize);
@@ -57,7 +57,7 @@ pub fn candidates(demand: &Demand, degree: u32, selection: Selection) -> Result<
         divisions.push(Division { rings: most - 1, joined: whole });
     }
     for (number, division) in divisions.into_iter().enumerate() {
-        let built = Finder::new(demand, degree, selection).build(division);
+        let built = Finder::new(demand, degree, preference).build(division);
         let new = found.iter().all(|other| !built.has_links_of(other));
         if number == 0 || built.is_connected() && new {
             found.push(built.finish());
@@ -100,26 +100,26 @@ struct Division {
 struct Finder<'a> {
     demand: &'a Demand,
     degree: u32,
-    selection: Selection,
+    preference: Preference,
     /// Interfaces of each server that do not send yet, and those that do not receive yet.
     sending: Vec<u32>,
     receiving: Vec<u32>,
     links: BTreeMap<(u32, u32), u32>,
-    rings: Vec<Rings>,
+    groups: Vec<GroupLinks>,
     matched: Vec<(u32, u32)>,
 }
 
 impl<'a> Finder<'a> {
-    fn new(demand: &'a Demand, degree: u32, selection: Selection) -> Self {
+    fn new(demand: &'a Demand, degree: u32, preference: Preference) -> Self {
         let servers = demand.servers() as usize;
         Self {
             demand,
             degree,
-            selection,
+            preference,
             sending: vec![degree; servers],
             receiving: vec![degree; servers],
             links: BTreeMap::new(),
-            rings: Vec::new(),
+            groups: Vec::new(),
             matched: Vec::new(),
         }
     }
@@ -168,15 +168,21 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Lines 8 and 9: adds the links of the best `count` rings through a group.
+    /// Lines 8 and 9: adds the links of the best `count` rings through a group, or of the pairs of trees that have room in
+    /// their place.
     fn add_group(&mut self, members: &[u32], count: u32) {
-        let strides = top_permutations(members, count, &self.demand.transfers, self.selection);
-        for &stride in &strides {
-            for (at, &from) in members.iter().enumerate() {
-                self.join(from, members[(at + stride as usize) % members.len()]);
-            }
+        let trees = count / TREE_INTERFACES;
+        let own = if self.preference.pattern == Pattern::DoubleBinaryTrees && trees > 0 {
+            let strides = top_trees(members, trees, &self.demand.transfers);
+            GroupLinks { members: members.to_vec(), pattern: Pattern::DoubleBinaryTrees, strides }
+        } else {
+            let strides = top_permutations(members, count, &self.demand.transfers, self.preference.selection);
+            GroupLinks { members: members.to_vec(), pattern: Pattern::Rings, strides }
+        };
+        for (from, to) in own.links() {
+            self.join(from, to);
         }
-        self.rings.push(Rings { members: members.to_vec(), strides });
+        self.groups.push(own);
     }
 
     /// Step 3: links for other transfers.
@@ -235,7 +241,7 @@ impl<'a> Finder<'a> {
     /// Whether these are the links and rings of a topology.
     fn has_links_of(&self, topology: &Topology) -> bool {
         let links = self.links.iter().map(|(&(from, to), &count)| Links { from, to, count });
-        self.rings == topology.rings && links.eq(topology.links.iter().copied())
+        self.groups == topology.groups && links.eq(topology.links.iter().copied())
     }
 
     fn join(&mut self, from: u32, to: u32) {
@@ -249,8 +255,8 @@ impl<'a> Finder<'a> {
         let routes = self.routes();
         let ring_degree = {
             let mut used = vec![0; self.sending.len()];
-            for rings in &self.rings {
-                rings.members.iter().for_each(|&member| used[member as usize] += rings.strides.len() as u32);
+            for (from, _) in self.groups.iter().flat_map(GroupLinks::links) {
+                used[from as usize] += 1;
             }
             used.into_iter().max().unwrap_or(0)
         };
@@ -259,7 +265,7 @@ impl<'a> Finder<'a> {
             servers: self.demand.servers(),
             degree: self.degree,
             links,
-            rings: self.rings,
+            groups: self.groups,
             ring_degree,
             matched: self.matched,
             routes,
@@ -293,7 +299,9 @@ impl<'a> Finder<'a> {
             routes[at(from, to)] = path;
         }
         // Line 12: routes along the rings of all servers, except where other links are a shorter way.
-        let whole = self.rings.iter().find(|rings| rings.members.len() == servers as usize);
+        let of_all =
+            |group: &&GroupLinks| group.members.len() == servers as usize && group.pattern == Pattern::Rings;
+        let whole = self.groups.iter().find(of_all);
         let change = whole.map(|rings| CoinChange::new(servers, &rings.strides));
         for (from, to) in (0..servers).flat_map(|from| (0..servers).map(move |to| (from, to))) {
             let distance = &distance[to as usize];

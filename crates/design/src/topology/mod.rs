@@ -4,7 +4,7 @@
 //! as an optical switch does, so a server has at most `d` links out and `d` links in.
 //!
 //! - [`demand`]: what a job sends;
-//! - [`rings`]: rings for all-reduces (TotientPerms, TopPermutations);
+//! - [`rings`]: rings for all-reduces (TotientPerms, TopPermutations), and pairs of trees in their place (Appendix A);
 //! - [`coins`]: routes along rings (CoinChangeMod);
 //! - `matching`: links for other transfers (maximum-weight matching);
 //! - `routes`: shortest paths;
@@ -21,6 +21,9 @@ pub use demand::{Demand, Group, Transfers};
 pub use finder::{candidates, find};
 pub use rings::Selection;
 
+use serde::{Deserialize, Serialize};
+use syncline_plan::algorithm::double_binary_tree;
+
 /// Links from one server to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Links {
@@ -32,14 +35,65 @@ pub struct Links {
     pub count: u32,
 }
 
-/// The rings of an all-reduce group.
+/// How an all-reduce uses links.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pattern {
+    /// Rings in several orders at once.
+    #[default]
+    Rings,
+    /// Pairs of binary trees over ranks that are relabelled in several ways (topoopt2022 Appendix A).
+    DoubleBinaryTrees,
+}
+
+/// What a topology is chosen for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Preference {
+    /// How rings are selected.
+    pub selection: Selection,
+    /// How all-reduces use links. A group that has fewer than [`TREE_INTERFACES`] left gets rings in any case.
+    pub pattern: Pattern,
+}
+
+/// Interfaces of a server that a pair of trees uses at most: an inner node of one tree has a parent and two children, and
+/// is a leaf of the other.
+pub const TREE_INTERFACES: u32 = 4;
+
+/// The links of an all-reduce group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rings {
+pub struct GroupLinks {
     /// The members, ascending.
     pub members: Vec<u32>,
-    /// The stride of each ring: member `i` sends to member `i + stride`, modulo the number of members. Each ring has
-    /// links of its own. Empty if the group has to use the links of others.
+    /// How its all-reduces use links.
+    pub pattern: Pattern,
+    /// The stride of each ring: member `i` sends to member `i + stride`, modulo the number of members. Or that of each pair
+    /// of trees: member `stride * l` has the place of rank `l`. Each has links of its own. Empty if the group has to use
+    /// the links of others.
     pub strides: Vec<u32>,
+}
+
+impl GroupLinks {
+    /// The links of its own, from server to server; parallel ones several times.
+    pub fn links(&self) -> Vec<(u32, u32)> {
+        group_links(&self.members, self.pattern, &self.strides)
+    }
+}
+
+/// The links that all-reduces among `members` use with these strides, from server to server.
+pub(crate) fn group_links(members: &[u32], pattern: Pattern, strides: &[u32]) -> Vec<(u32, u32)> {
+    let size = members.len();
+    match pattern {
+        Pattern::Rings => strides
+            .iter()
+            .flat_map(|&stride| {
+                (0..size).map(move |at| (members[at], members[(at + stride as usize) % size]))
+            })
+            .collect(),
+        Pattern::DoubleBinaryTrees => double_binary_tree::links(size as u32, strides)
+            .map(|(child, parent)| (members[child as usize], members[parent as usize]))
+            .flat_map(|(child, parent)| [(child, parent), (parent, child)])
+            .collect(),
+    }
 }
 
 /// A topology of direct links between servers, and the routes through it.
@@ -51,9 +105,9 @@ pub struct Topology {
     pub degree: u32,
     /// The links, ascending.
     pub links: Vec<Links>,
-    /// The rings of all servers, and of each group of the demand.
-    pub rings: Vec<Rings>,
-    /// Interfaces that serve rings, for the server with the most.
+    /// The links of all servers together, and of each group of the demand.
+    pub groups: Vec<GroupLinks>,
+    /// Interfaces that serve all-reduces, for the server with the most.
     pub ring_degree: u32,
     /// Pairs of servers that were joined in both directions for transfers outside all-reduces.
     pub matched: Vec<(u32, u32)>,
@@ -72,8 +126,13 @@ impl Topology {
         self.routes.iter().map(|route| route.len() as u32 - 1).max().unwrap_or(0)
     }
 
-    /// The strides of the rings of the group with these members, ascending; none if it has no rings of its own.
+    /// The links of the group with these members, ascending, if it has any of its own.
+    pub fn group(&self, members: &[u32]) -> Option<&GroupLinks> {
+        self.groups.iter().find(|group| group.members == members && !group.strides.is_empty())
+    }
+
+    /// The strides of the group with these members; none if it has no links of its own.
     pub fn strides(&self, members: &[u32]) -> &[u32] {
-        self.rings.iter().find(|rings| rings.members == members).map_or(&[], |rings| &rings.strides)
+        self.group(members).map_or(&[], |group| &group.strides)
     }
 }

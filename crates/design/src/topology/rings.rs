@@ -2,7 +2,10 @@
 
 use super::coins::CoinChange;
 use super::demand::Transfers;
+use super::{Pattern, group_links};
 use serde::Deserialize;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use syncline_units::gcd;
 
 /// Above this number of members, only prime strides and 1 are considered (topoopt2022 3.3).
@@ -59,6 +62,36 @@ pub fn top_permutations(
     chosen
 }
 
+/// Selects `count` of the pairs of trees through `members` (topoopt2022 Appendix A): one after the other, the one whose links
+/// serve the most bytes directly that no link serves yet, and of equal ones the one with the smallest stride.
+///
+/// If there are fewer strides than `count`, some are selected several times. Ascending.
+pub fn top_trees(members: &[u32], count: u32, transfers: &Transfers) -> Vec<u32> {
+    let strides = totient_perms(members.len() as u32);
+    if strides.is_empty() {
+        return Vec::new();
+    }
+    let mut chosen: Vec<u32> = Vec::new();
+    let mut joined: BTreeSet<(u32, u32)> = BTreeSet::new();
+    for number in 0..count as usize {
+        let unused = strides.iter().filter(|stride| !chosen.contains(stride));
+        let served = |stride: u32| -> u64 {
+            let links: BTreeSet<(u32, u32)> =
+                group_links(members, Pattern::DoubleBinaryTrees, &[stride]).into_iter().collect();
+            links
+                .iter()
+                .filter(|link| !joined.contains(link))
+                .fold(0, |sum, &(from, to)| sum.saturating_add(transfers.bytes(from, to)))
+        };
+        let next = unused.copied().min_by_key(|&stride| (Reverse(served(stride)), stride));
+        let next = next.unwrap_or_else(|| chosen[number % strides.len()]);
+        joined.extend(group_links(members, Pattern::DoubleBinaryTrees, &[next]));
+        chosen.push(next);
+    }
+    chosen.sort_unstable();
+    chosen
+}
+
 /// Bytes from members to those that are `distance` places behind them, indexed by distance.
 fn by_distance(members: &[u32], transfers: &Transfers) -> Vec<u64> {
     let size = members.len();
@@ -104,7 +137,7 @@ fn most_direct(size: u32, strides: &[u32], count: u32, demand: &[u64]) -> Vec<u3
         coins.sort_unstable();
         coins.dedup();
         let satisfied: u64 = coins.iter().fold(0, |sum, &stride| sum.saturating_add(demand[stride as usize]));
-        (std::cmp::Reverse(satisfied), cost(size, &coins, demand).1)
+        (Reverse(satisfied), cost(size, &coins, demand).1)
     });
     best.unwrap_or_default()
 }

@@ -49,6 +49,19 @@ fn offers_only(
     Ok(())
 }
 
+/// The number that `stride` is to be multiplied by to give 1 modulo `ranks`; `None` if they are not coprime (by the
+/// extended Euclidean algorithm).
+fn inverse(stride: u32, ranks: u32) -> Option<u32> {
+    let (mut left, mut right) = (i64::from(ranks), i64::from(stride));
+    let (mut of_left, mut of_right) = (0i64, 1i64);
+    while right != 0 {
+        let quotient = left / right;
+        (left, right) = (right, left - quotient * right);
+        (of_left, of_right) = (of_right, of_left - quotient * of_right);
+    }
+    (left == 1).then(|| of_left.rem_euclid(i64::from(ranks)) as u32)
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use crate::program::{Algorithm, Op, Seat, program};

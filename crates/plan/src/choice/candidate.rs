@@ -60,7 +60,7 @@ impl Candidate {
             Self::Tree => Arc::new(Tree::default()),
             Self::WideTree => Arc::new(Tree::new(Shape::FanOut(WIDE))),
             Self::Binomial => Arc::new(Tree::new(Shape::Binomial)),
-            Self::DoubleBinaryTree => Arc::new(DoubleBinaryTree),
+            Self::DoubleBinaryTree => Arc::new(DoubleBinaryTree::default()),
             Self::Pairwise => Arc::new(Direct::new(Some(NonZeroU32::MIN))),
             Self::Direct => Arc::new(Direct::default()),
         }

@@ -21,7 +21,16 @@ from typing import TYPE_CHECKING
 from syncline.lazy import lazy
 
 if TYPE_CHECKING:
-    from syncline.design.joint.answer import AllReduce, Answer, BaselineResult, Found, Links, Placement, Rings, Topology
+    from syncline.design.joint.answer import (
+        AllReduce,
+        Answer,
+        BaselineResult,
+        Found,
+        GroupLinks,
+        Links,
+        Placement,
+        Topology,
+    )
     from syncline.design.joint.baselines import Baseline, baselines_of, direct_usd
     from syncline.design.joint.optical_switches import OpticalSwitch, known_switches
     from syncline.design.joint.page import page_of
@@ -36,11 +45,11 @@ __all__ = [
     "Baseline",
     "BaselineResult",
     "Found",
+    "GroupLinks",
     "JointRequest",
     "Links",
     "OpticalSwitch",
     "Placement",
-    "Rings",
     "Topology",
     "Traffic",
     "baselines_of",
@@ -61,9 +70,9 @@ __getattr__ = lazy(
         "Answer": "syncline.design.joint.answer.Answer",
         "BaselineResult": "syncline.design.joint.answer.BaselineResult",
         "Found": "syncline.design.joint.answer.Found",
+        "GroupLinks": "syncline.design.joint.answer.GroupLinks",
         "Links": "syncline.design.joint.answer.Links",
         "Placement": "syncline.design.joint.answer.Placement",
-        "Rings": "syncline.design.joint.answer.Rings",
         "Topology": "syncline.design.joint.answer.Topology",
         "Baseline": "syncline.design.joint.baselines.Baseline",
         "baselines_of": "syncline.design.joint.baselines.baselines_of",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from syncline.design.joint.baselines import Baseline
@@ -29,13 +29,22 @@ class Links(NamedTuple):
     """Number of these links."""
 
 
-class Rings(NamedTuple):
-    """Rings of a group that have links of their own."""
+Pattern = Literal["rings", "double_binary_trees"]
+"""How an all-reduce uses links: in rings of several orders, or in pairs of binary trees."""
+
+
+class GroupLinks(NamedTuple):
+    """Links of its own that a group has for its all-reduces."""
 
     members: tuple[int, ...]
     """The servers of the group, in order."""
-    steps: tuple[int, ...]
-    """For each ring, how many places after the sender its receiver is."""
+    pattern: Pattern
+    """How all-reduces use the links."""
+    strides: tuple[int, ...]
+    """For each ring, how many places after the sender its receiver is; for each pair of trees, what the places of
+    members are multiplied by."""
+    links: tuple[tuple[tuple[int, int], ...], ...]
+    """For each stride, senders and receivers."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +53,8 @@ class Topology:
 
     links: tuple[Links, ...]
     ring_degree: int
-    """Interfaces of a server that serve rings."""
-    rings: tuple[Rings, ...]
+    """Interfaces of a server that serve all-reduces."""
+    groups: tuple[GroupLinks, ...]
     matched: tuple[tuple[int, int], ...]
     """Pairs of servers that were joined for transfers."""
     diameter: int
@@ -66,12 +75,22 @@ class AllReduce:
     """Size of one all-reduce."""
     count: int
     """Number of all-reduces of this group and size in a step."""
-    steps: tuple[int, ...]
-    """The steps of its rings; empty if it has no links of its own."""
+    pattern: Pattern
+    """How it uses links."""
+    strides: tuple[int, ...]
+    """The strides of its rings, or pairs of trees; empty if it has no links of its own."""
+    links: tuple[tuple[int, int], ...]
+    """Senders and receivers, once for each ring or tree; each sends the same."""
+
+    @property
+    def algorithm(self) -> str:
+        """Its algorithm, as in a scenario."""
+        strides = "+".join(map(str, self.strides or (1,)))
+        return f"multi_ring(strides={strides})" if self.pattern == "rings" else f"double_binary_tree(strides={strides})"
 
     @property
     def sent_bytes(self) -> int:
-        """Bytes that all servers send together in a step, by rings."""
+        """Bytes that all servers send together in a step, by rings as by trees."""
         return 2 * (len(self.members) - 1) * self.bytes * self.count
 
 

@@ -80,7 +80,7 @@ def topology(found: Found) -> Chart:
         "design_topology",
         "The topology",
         finding,
-        "Servers stand on a circle; each line is a link, which carries data in one direction. A ring of step p joins"
+        "Servers stand on a circle; each line is a link, which carries data in one direction. A ring of stride p joins"
         " server i to server i + p, modulo the number of servers, and carries a part of each all-reduce. Transfers"
         " between servers that are not joined are forwarded on the way. The choice shows the links of one purpose, or"
         " all of them by the share of the simulated step in which they are busy.",
@@ -98,15 +98,18 @@ def topology(found: Found) -> Chart:
 
 
 def _purposes(found: Found) -> dict[tuple[int, int], str]:
-    """What each link was chosen for: rings first, and the first of several. All rings have links of their own."""
+    """What each link was chosen for: all-reduces first, and the first of several."""
     servers, made = found.request.spec.servers, found.topology
     matched = {(a, b) for pair in made.matched for a, b in (pair, pair[::-1])}
     purposes: dict[tuple[int, int], str] = {}
-    for members, steps in made.rings:
-        for step in steps:
-            name = f"ring of step {step}" if len(members) == servers else "rings of smaller groups"
-            for at, member in enumerate(members):
-                purposes.setdefault((member, members[(at + step) % len(members)]), name)
+    for group in made.groups:
+        rings = group.pattern == "rings"
+        for stride, links in zip(group.strides, group.links, strict=True):
+            name = f"ring of stride {stride}" if rings else f"trees of stride {stride}"
+            if len(group.members) < servers:
+                name = "rings of smaller groups" if rings else "trees of smaller groups"
+            for link in links:
+                purposes.setdefault(link, name)
     for source, target, _ in made.links:
         purposes.setdefault((source, target), MATCHED if (source, target) in matched else OTHER)
     return purposes

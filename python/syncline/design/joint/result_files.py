@@ -102,10 +102,18 @@ def _scenario(found: Found) -> dict[str, Any]:
         "workload": {"operators": "operators.json", "precision": request.spec.precision},
         "compute": compute,
         "fabric": {"file": "topology.yaml"},
-        # The search divides an all-reduce among its rings alone.
-        "collectives": {"chunks": 1, "algorithms_of": _algorithms(found.answer)},
+        "collectives": {"chunks": _chunks(found.answer), "algorithms_of": _algorithms(found.answer)},
         "network": found.simulated_with,
     }
+
+
+TREE_CHUNKS = 32
+"""Chunks of all-reduces that move through trees, as the search counts them."""
+
+
+def _chunks(answer: Answer) -> int:
+    """Chunks of an all-reduce: the search divides one among its rings alone, and moves chunks through trees."""
+    return TREE_CHUNKS if any(each.pattern != "rings" for each in answer.all_reduces) else 1
 
 
 def _algorithms(answer: Answer) -> list[dict[str, Any]]:
@@ -114,7 +122,7 @@ def _algorithms(answer: Answer) -> list[dict[str, Any]]:
             "group": each.group,
             "collective": "all_reduce",
             "bytes": f"{each.bytes}B",
-            "phases": [f"multi_ring(steps={'+'.join(map(str, each.steps or (1,)))}) all_reduce"],
+            "phases": [f"{each.algorithm} all_reduce"],
         }
         for each in answer.all_reduces
     ]

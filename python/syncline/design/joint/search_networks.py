@@ -15,10 +15,10 @@ from syncline.design.joint.answer import (
     Answer,
     BaselineResult,
     Found,
+    GroupLinks,
     Links,
     Placement,
     Reranked,
-    Rings,
     Topology,
 )
 from syncline.design.joint.baselines import baselines_of, direct_usd
@@ -216,13 +216,26 @@ def _topology(made: dict[str, Any]) -> Topology:
     return Topology(
         links=tuple(Links(*each) for each in made["links"]),
         ring_degree=made["ring_degree"],
-        rings=tuple(Rings(tuple(members), tuple(steps)) for members, steps in made["rings"]),
+        groups=tuple(map(_group_links, made["groups"])),
         matched=tuple((a, b) for a, b in made["matched"]),
         diameter=made["diameter"],
         routes=tuple(map(tuple, made["routes"])),
     )
 
 
+def _group_links(made: dict[str, Any]) -> GroupLinks:
+    links = tuple(tuple((sender, receiver) for sender, receiver in each) for each in made["links"])
+    return GroupLinks(tuple(made["members"]), made["pattern"], tuple(made["strides"]), links)
+
+
 def _all_reduce(found: dict[str, Any]) -> AllReduce:
     size = _core.parse_quantity("bytes", found["bytes"])
-    return AllReduce(found["group"], tuple(found["members"]), size, found["count"], tuple(found["steps"]))
+    return AllReduce(
+        group=found["group"],
+        members=tuple(found["members"]),
+        bytes=size,
+        count=found["count"],
+        pattern=found["pattern"],
+        strides=tuple(found["strides"]),
+        links=tuple(map(tuple, found["links"])),
+    )

@@ -40,8 +40,11 @@ def topology(found: Found) -> str:
     best, made = found.answer, found.topology
     whole = next((each for each in best.all_reduces if len(each.members) == found.request.spec.servers), None)
     rings = ""
-    if whole is not None and whole.steps:
-        rings = f"; rings through all servers with steps {listed([str(step) for step in whole.steps])}"
+    if whole is not None and whole.strides:
+        strides = listed([str(stride) for stride in whole.strides])
+        rings = f"; rings through all servers with strides {strides}"
+        if whole.pattern != "rings":
+            rings = f"; double binary trees of all servers with strides {strides}"
     matched = len(set(made.matched))
     pairs = f"; {counted(matched, 'pair')} joined for transfers" if matched else ""
     moved = sum(size for *_, size in best.transfers)

@@ -14,6 +14,8 @@ from syncline.input.base import Strict, validation_error
 from syncline.input.units import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**20)]
+_TREE_INTERFACES = 4
+"""Interfaces that a pair of trees takes: an inner node of one tree has three neighbours, and one in the other tree."""
 MOST_SERVERS = 1024
 """Most servers of a search: it stores a route between any two."""
 
@@ -72,6 +74,9 @@ class Search(Strict):
     """How direct links are chosen. `hops`: rings for which transfers take few links, and of several divisions of the
     interfaces the one with the shortest step. `direct`: as in the paper, rings for which most bytes of transfers have a
     link of their own, and interfaces divided by bytes alone."""
+    all_reduce: Literal["rings", "double_binary_trees"] = "rings"
+    """Links that all-reduces get: rings in several orders; or pairs of binary trees, which take four interfaces each,
+    move 32 chunks, and have less latency among many servers. A group with fewer interfaces left gets rings."""
     rerank: Literal["none", "flow", "packet"] = "none"
     """Whether the best answers of all chains are simulated, and the one with the shortest simulated step is taken:
     with this network model. `none`: the answer with the shortest predicted step."""
@@ -155,6 +160,14 @@ class Joint(Strict):
                 found=str(self.degree),
                 allowed=f"1 to {self.servers - 1}",
                 help=f"take a degree of {self.servers - 1} or less, or more servers",
+            )
+        if self.search.all_reduce == "double_binary_trees" and self.degree < _TREE_INTERFACES:
+            raise validation_error(
+                "double binary trees need more interfaces than a server has",
+                at=("search", "all_reduce"),
+                found=f"degree {self.degree}",
+                allowed=f"a degree of at least {_TREE_INTERFACES}",
+                help="take `rings`, or a higher degree",
             )
         if _core.parse_quantity("rate", self.link) == 0:
             raise validation_error("links need a rate above 0", at=("link",), found=self.link)

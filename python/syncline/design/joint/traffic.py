@@ -18,7 +18,7 @@ class Traffic:
     transfers: list[list[int]]
     """Activations and their gradients."""
     all_reduces: list[list[int]]
-    """Gradients of parameters, along the rings of their groups."""
+    """Gradients of parameters, along the rings or trees of their groups."""
 
     @property
     def servers(self) -> int:
@@ -46,10 +46,7 @@ def traffic_of(found: Found) -> Traffic:
         transfers[sender][receiver] += size
     reduced = [[0] * servers for _ in range(servers)]
     for each in found.answer.all_reduces:
-        members, steps = each.members, each.steps or (1,)
-        whole = each.bytes * each.count
-        part = round(2 * (len(members) - 1) / len(members) * whole / len(steps))
-        for step in steps:
-            for at, sender in enumerate(members):
-                reduced[sender][members[(at + step) % len(members)]] += part
+        part = round(each.sent_bytes / len(each.links))
+        for sender, receiver in each.links:
+            reduced[sender][receiver] += part
     return Traffic(transfers, reduced)
