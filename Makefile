@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds bench bench-ddp bench-executor bench-flow bench-hub bench-joint bench-machine bench-packet bench-released bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel web schema transcripts clean
+.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-hub bench-joint bench-machine bench-packet bench-released bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -64,8 +64,10 @@ test-torch-suite: setup ## PyTorch's own tests of process groups over Gloo and s
 TORCHES := 2.14.1 2.15.0
 TORCH := $(VENV)/torch
 
-test-torch-versions: setup ## what CI runs of the PyTorch tests, on the oldest PyTorch that works and on the newest
+torch: $(VENV)/.tools
 	.ci/torch $(BIN)/python $(TORCH) $(TORCHES)
+
+test-torch-versions: setup torch ## what CI runs of the PyTorch tests, on the oldest PyTorch that works and on the newest
 	for version in $(TORCHES); do \
 	  export PYTHONPATH=$(abspath $(TORCH))/$$version:$(abspath $(TORCH))/needs SYNCLINE_REQUIRES="torch $$SYNCLINE_REQUIRES"; \
 	  $(BIN)/python -m tests.torch_suite --from tests/torch_suite/selection.txt || exit; \
@@ -132,9 +134,10 @@ experiments-topoopt2022: setup ## figures of topoopt2022 again: strategy and top
 experiments-luo2020: setup ## figures of luo2020 predicted, and run on a testbed where root is; FIG=6.5 for one, ARGS="--gloo PYTHON" beside Gloo
 	$(BIN)/python -m experiments luo2020 $(FIG) $(ARGS)
 
+# Optimised, because `make setup` has built macros and build scripts that way.
 lint: setup ## formatting, lints, types
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --locked --quiet -- -D warnings
+	cargo clippy --workspace --all-targets --locked --quiet --release -- -D warnings
 	$(BIN)/ruff format --check --quiet
 	$(BIN)/ruff check --quiet
 	$(BIN)/mypy

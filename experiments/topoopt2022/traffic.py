@@ -129,7 +129,10 @@ def draw(findings: Findings) -> Figure:
     for index, (at, stride) in enumerate(zip(axes, STRIDES, strict=True)):
         matrix = [[float("nan")] * SERVERS for _ in range(SERVERS)]
         for row, column, reduced, moved in zip(
-            *(found.column(name, stride=stride) for name in ("sender", "receiver", "all_reduce_bytes", "transfers_bytes")),
+            *(
+                found.column(name, stride=stride)
+                for name in ("sender", "receiver", "all_reduce_bytes", "transfers_bytes")
+            ),
             strict=True,
         ):
             matrix[row][column] = reduced + moved

@@ -30,7 +30,9 @@ def measure(runner: Runner) -> Findings:
     found = Table("strides", f"Rings among {COUNT} servers, by stride", ("stride", "time_s", "links"))
     for stride in range(1, COUNT):
         try:
-            result = runner.simulate(SCENARIO, {"collectives.algorithms.dim1.all_reduce": f"multi_ring(strides={stride})"})
+            result = runner.simulate(
+                SCENARIO, {"collectives.algorithms.dim1.all_reduce": f"multi_ring(strides={stride})"}
+            )
         except SynclineError:
             continue
         used = sum(carried > 0 for carried in result.table("links")["carried_bytes"])

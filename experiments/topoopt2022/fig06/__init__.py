@@ -35,7 +35,9 @@ def measure(runner: Runner) -> Findings:
 
 
 def _places(permuted: Permuted) -> Verdict:
-    wanted = [set().union(*(ring(group.members, stride % len(group.members)) for group in GROUPS)) for stride in STRIDES]
+    wanted = [
+        set().union(*(ring(group.members, stride % len(group.members)) for group in GROUPS)) for stride in STRIDES
+    ]
     found = [ends(matrix) for matrix in permuted.moved]
     fixed = ends(permuted.fixed)
     return PLACES.judged(

@@ -35,7 +35,9 @@ def measure(runner: Runner) -> Findings:
 
 def _places(permuted: Permuted) -> Verdict:
     found = [ends(matrix) for matrix in permuted.moved]
-    relabelled = [{(row * stride % SERVERS, column * stride % SERVERS) for row, column in found[0]} for stride in STRIDES]
+    relabelled = [
+        {(row * stride % SERVERS, column * stride % SERVERS) for row, column in found[0]} for stride in STRIDES
+    ]
     return PLACES.judged(
         found == relabelled,
         f"all-reduces join {', '.join(str(len(each)) for each in found)} pairs; {len(found[0] & found[1])} are the "

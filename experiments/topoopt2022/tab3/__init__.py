@@ -29,7 +29,9 @@ PARTS = {
 """Columns of the table, with the paper's names."""
 OPTICAL = ("patch_panel_port", "ocs_port", "optical_switch")
 
-CONSTANT = Claim("topo-tab3-optical", "5.2", "the cost of optical components stays constant as link bandwidth increases.")
+CONSTANT = Claim(
+    "topo-tab3-optical", "5.2", "the cost of optical components stays constant as link bandwidth increases."
+)
 BILL = Claim(
     "topo-tab3-bill",
     "5.2",
@@ -61,7 +63,8 @@ def _constant(costs: Table) -> Verdict:
     return CONSTANT.judged(
         all(len(usd) == 1 for usd in spread.values()) and len(set(costs.column("nic"))) > 1,
         ", ".join(f"{PARTS[part]} ${min(usd):g} at every rate" for part, usd in spread.items()),
-        "Light passes through them whatever it carries. NICs, transceivers and switch ports do cost more at higher rates.",
+        "Light passes through them whatever it carries. NICs, transceivers and switch ports do cost more at higher "
+        "rates.",
     )
 
 
@@ -77,8 +80,8 @@ def _bill(costs: Table, bills: list[float]) -> Verdict:
     return BILL.judged(
         all(abs(a / b - 1) < 1e-9 for a, b in zip(added, bills, strict=True)),
         "an interface: " + ", ".join(f"${usd:,.0f} at {gbps} Gb/s" for gbps, usd in zip(RATES, bills, strict=True)),
-        "The parts of the table, added up, are the bill of `design joint`: a NIC, a transceiver, two ports of patch panels, a "
-        "1x2 switch and 500 m of fibre.",
+        "The parts of the table, added up, are the bill of `design joint`: a NIC, a transceiver, two ports of patch "
+        "panels, a 1x2 switch and 500 m of fibre.",
     )
 
 

@@ -75,7 +75,9 @@ def test_prediction_and_simulation_agree(found: Found):
 
 
 def test_trees_replace_rings_on_request(tmp_path: Path):
-    found = simulate(search(read(asked(tmp_path, degree=4, search={"proposals": 400, "all_reduce": "double_binary_trees"}))))
+    found = simulate(
+        search(read(asked(tmp_path, degree=4, search={"proposals": 400, "all_reduce": "double_binary_trees"})))
+    )
     trees = [each for each in found.topology.groups if each.pattern == "double_binary_trees"]
     assert trees
     made = {(links.sender, links.receiver) for links in found.topology.links}
