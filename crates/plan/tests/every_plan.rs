@@ -22,6 +22,7 @@ fn is_documented(name: &str, kind: CollectiveKind, ranks: u32) -> bool {
         _ if name == "ring" || name.starts_with("direct") => (CollectiveKind::ALL, true),
         "halving_doubling" => (&[AllReduce, ReduceScatter, AllGather], true),
         "double_binary_tree" => (&[AllReduce, Broadcast, Reduce], true),
+        "double_binary_tree(strides=1+3)" => (&[AllReduce, Broadcast, Reduce], !ranks.is_multiple_of(3)),
         _ if name.starts_with("tree") => (&[AllReduce, Broadcast, Reduce], true),
         _ if name.starts_with("bcube") => {
             // If the name has no parameter, the base is 4.

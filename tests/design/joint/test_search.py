@@ -75,13 +75,13 @@ def test_prediction_and_simulation_agree(found: Found):
 
 
 def test_trees_replace_rings_on_request(tmp_path: Path):
-    found = simulate(
-        search(read(asked(tmp_path, degree=4, search={"proposals": 400, "all_reduce": "double_binary_trees"})))
-    )
-    trees = [each for each in found.topology.groups if each.pattern == "double_binary_trees"]
-    assert trees
+    trees = {"proposals": 200, "all_reduce": "double_binary_trees"}
+    small = {"blocks": 2, "batch": 4}
+    found = simulate(search(read(asked(tmp_path, model="bert", parameters=small, degree=4, search=trees))))
+    groups = [each for each in found.topology.groups if each.pattern == "double_binary_trees"]
+    assert groups
     made = {(links.sender, links.receiver) for links in found.topology.links}
-    for group in trees:
+    for group in groups:
         for links in group.links:
             # Two trees with seven edges each, in both directions.
             assert len(links) == 4 * (len(group.members) - 1)

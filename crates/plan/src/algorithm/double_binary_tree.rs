@@ -98,8 +98,9 @@ impl Algorithm for DoubleBinaryTree {
         let depth = ranks.is_power_of_two().then(|| ranks.ilog2())?;
         let twice = if kind == CollectiveKind::AllReduce { 2 } else { 1 };
         // An inner node of one tree sends to two children (and to its parent), and is a leaf of the other tree.
-        // With several strides it has other places in each pair, and no rank need have this most in all.
-        if self.strides.len() > 1 {
+        // One rank is a leaf of both. It is another one in each pair, so with fewer pairs than such ranks one has this most
+        // in all of them.
+        if ranks > 2 && self.strides.len() as u32 >= ranks - 1 {
             return None;
         }
         let sent = if twice == 2 && ranks > 2 { 2.0 } else { 1.0 };

@@ -102,7 +102,7 @@ def _scenario(found: Found) -> dict[str, Any]:
         "workload": {"operators": "operators.json", "precision": request.spec.precision},
         "compute": compute,
         "fabric": {"file": "topology.yaml"},
-        "collectives": {"chunks": _chunks(found.answer), "algorithms_of": _algorithms(found.answer)},
+        "collectives": {**_chunks(found.answer), "algorithms_of": _algorithms(found.answer)},
         "network": found.simulated_with,
     }
 
@@ -111,9 +111,15 @@ TREE_CHUNKS = 32
 """Chunks of all-reduces that move through trees, as the search counts them."""
 
 
-def _chunks(answer: Answer) -> int:
-    """Chunks of an all-reduce: the search divides one among its rings alone, and moves chunks through trees."""
-    return TREE_CHUNKS if any(each.pattern != "rings" for each in answer.all_reduces) else 1
+def _chunks(answer: Answer) -> dict[str, Any]:
+    """Chunks of an all-reduce: the search divides one among its rings alone, and moves chunks through trees.
+
+    All chunks move through a tree one behind the other, so none waits for its turn.
+    """
+    if all(each.pattern == "rings" for each in answer.all_reduces):
+        return {"chunks": 1}
+    limits = ("issue_threshold", "issue_batch", "active_chunks")
+    return {"chunks": TREE_CHUNKS, **dict.fromkeys(limits, "unlimited")}
 
 
 def _algorithms(answer: Answer) -> list[dict[str, Any]]:
