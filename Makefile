@@ -154,7 +154,7 @@ miri: ## unsafe code in an interpreter that reports undefined behaviour; needs n
 	$(MIRI) -p syncline-transport --lib ring::
 
 # A thread is interrupted at most three times where it need not wait: more orders take hours.
-loom: ## rings of shared memory, wake-ups and ends of operations, in every order of their threads
+loom: ## model-check shared-memory rings, wake-ups and the completion of operations over all thread interleavings
 	LOOM_MAX_PREEMPTIONS=3 RUSTFLAGS="--cfg loom" cargo test --locked --quiet -p syncline-transport -p syncline-executor --lib orders::
 
 # Of one crate, or of the lines that differ from `main`, each by its crate's own tests.

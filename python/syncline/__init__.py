@@ -1,4 +1,4 @@
-"""The communication of distributed training: simulated, designed and run.
+"""Simulates, designs and runs the communication of distributed training.
 
 >>> import syncline
 >>> result = syncline.simulate("scenario.yaml", network="queued")  # doctest: +SKIP

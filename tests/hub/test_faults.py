@@ -89,7 +89,7 @@ def test_ranks_wait_for_a_rank_that_is_restarted(hub):
 
 
 def test_ranks_that_are_all_restarted_take_up_their_job(hub):
-    """Fault: all ranks are killed and started again (policy `wait`) -> they take up the job where it was"""
+    """Fault: all ranks are killed and started again (policy `wait`) -> they resume the job where it stopped"""
     sets = settings(hub, steps=150, policy="wait", pause=0.01)
     with job(2, sets, worker=WORKER) as running:
         running.wait_for_steps()

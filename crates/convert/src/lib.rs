@@ -1,4 +1,4 @@
-//! Converts one file form into another: a resolved scenario (`.json`), or an ASTRA-sim 1 text workload (`.txt`) and the
+//! Converts one file format into another: a resolved scenario (`.json`), or an ASTRA-sim 1 text workload (`.txt`) and the
 //! sizes of the dimensions, into Chakra traces `<prefix>.<rank>.et` in the dialect of ASTRA-sim 2.
 //!
 //! Chakra traces cannot express everything:

@@ -152,7 +152,7 @@ codes! {
     NoTestbed = "1101", Config, "machine cannot have a testbed",
         "Network namespaces, links or queues cannot be created on this machine: root privileges, a program or a kernel feature is missing. The notes quote the kernel's message.";
     BadTestbed = "1102", Config, "fabric cannot be emulated",
-        "The hosts and bridges of one machine cannot emulate this fabric: bridges support a single path, and hosts do not forward.";
+        "The hosts and bridges of one machine cannot emulate this fabric: bridges support a single path, and hosts forward packets only in a fabric without switches.";
     WhichTestbed = "1103", Config, "testbed missing or already up",
         "No testbed or host has this name, or a testbed of this name is already up.";
     HostFailed = "1104", Peer, "a process on a host failed",

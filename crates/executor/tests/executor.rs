@@ -406,7 +406,7 @@ fn a_replayed_frame_is_reported_as_corruption() {
     }
 }
 
-/// Fault: a message stops in the middle while its sender's heartbeats go on -> that link is named, as soon as a silent one
+/// Fault: a message stops in the middle while its sender's heartbeats go on -> that link is named, as quickly as a silent one
 #[test]
 fn a_message_that_stops_in_the_middle_is_found_while_heartbeats_go_on() {
     for join in JOINS {

@@ -224,7 +224,7 @@ impl PlanBook {
         let ruled = self.rules.iter().enumerate().find(|(_, rule)| fits(rule));
         let ruled = ruled.map(|(number, rule)| (Source::Rule(number), rule.clone()));
         let Some((source, rule)) = ruled.or_else(|| self.choose(operation)) else {
-            let help = "add a rule for it, or a network, for which a plan is then chosen";
+            let help = "add a rule for it, or describe the network, so that a plan can be chosen";
             return Err(bad(format!("there is no rule for {operation}")).help(help).into());
         };
         let first = self.order.iter().position(|&rank| rank == operation.root).expect("root is a rank");

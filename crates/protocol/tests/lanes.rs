@@ -607,9 +607,9 @@ fn give(lane: &mut Lane, place: u32, header: Header, asked: &[u8]) -> Result<(),
 proptest! {
     #![proptest_config(config(500))]
 
-    /// Fault: well-formed but meaningless frames arrive -> each is refused or taken; inputs are restored
+    /// Fault: well-formed but meaningless frames arrive -> each is refused or accepted; inputs are restored
     #[test]
-    fn well_formed_frames_are_refused_or_taken(
+    fn well_formed_frames_are_refused_or_accepted(
         frames in frames(), begun in 0usize..3, announced: bool,
     ) {
         let (operation, asked) = four_chunks();

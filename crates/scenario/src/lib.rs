@@ -42,7 +42,7 @@ use syncline_units::Bytes;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Version of this form: `syncline/1`.
+    /// Version of the schema: `syncline/1`.
     pub schema: String,
     /// A name for people.
     #[serde(default)]

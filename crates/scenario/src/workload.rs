@@ -61,7 +61,7 @@ pub enum Workload {
     Chakra {
         /// Path prefix.
         prefix: String,
-        /// Communicator groups, a JSON file in ASTRA-sim's form.
+        /// Communicator groups, a JSON file in ASTRA-sim's format.
         #[serde(default)]
         groups: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! Converts files to another form, and back.
+//! Converts files to another format, and back.
 
 use crate::support::shared::shared;
 use std::collections::BTreeMap;

@@ -66,7 +66,7 @@ def _uniform(result: Result, blocks: Table) -> Verdict:
     spread = totals[most] / totals[least] - 1
     named = f" ({most.replace('block', 'layer ')})" if spread > 0 else ""
     # Collectives of rank 0. Other ranks do the same in other groups.
-    sets = [each for each in rows(result, "collectives") if each["group"] in ("model.0", "data.0")]
+    sets = [each for each in rows(result, "collectives") if each["group"] in ("tensor.0", "data.0")]
     waited = [(each["issue_s"], each["finish_s"]) for each in sets if each["part"] != "weight grad"]
     every = [(each["issue_s"], each["finish_s"]) for each in sets]
     share = 1 - sum(blocks.column("weight_grad_s")) / sum(blocks.column("total_s"))
@@ -74,8 +74,8 @@ def _uniform(result: Result, blocks: Table) -> Verdict:
         spread <= NEAR,
         f"{time(totals[least])} to {time(totals[most])}{named}, {percent(spread)} apart",
         f"The six blocks are alike, and {percent(share)} of the raw time belongs to activations and input gradients, "
-        f"for which the next layer waits: of a rank's {len(waited)} collectives of this kind, "
-        f"{training.overlapping(waited)} begin before an earlier one has ended. Of all {len(every)}, "
+        f"for which the next layer waits: a rank has {len(waited)} collectives of this kind, of which "
+        f"{training.overlapping(waited)} begin before an earlier one has ended. Of all its {len(every)} collectives, "
         f"{training.overlapping(every)} begin while another is under way: reductions of weight gradients, for which no "
         "layer waits, and exchanges between layers.",
     )

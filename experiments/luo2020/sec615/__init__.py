@@ -14,7 +14,7 @@ from experiments.luo2020 import beside
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import hub
 from experiments.luo2020.fig0605 import STAR
-from syncline.quantity import size
+from syncline.quantity import counted, size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +86,8 @@ def _tall(kernels: Mapping[tuple[int, str], Measured | str]) -> Verdict:
     near = [TIMES / MAGNITUDE <= ratio <= TIMES * MAGNITUDE for ratio in ratios.values()]
     return TALL.judged(
         any(near),
-        ", ".join(f"{ratio:.2f} times on {cores} cores" for cores, ratio in ratios.items()) or ", ".join(missing),
+        ", ".join(f"{ratio:.2f} times on {counted(cores, 'core')}" for cores, ratio in ratios.items())
+        or ", ".join(missing),
         "Tall aggregation keeps a chunk in cache while it adds those of all workers, and needs no barrier. Its gain "
         "grows with the number of cores, which in wide aggregation wait for each other at every key. The "
         "dissertation's hub has 28 cores, and its wide aggregation, MXNet's, also waits for a whole key to arrive.",

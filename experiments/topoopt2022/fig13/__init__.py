@@ -24,9 +24,8 @@ MEAN = Claim(
 SAME = Claim(
     "topo-fig13",
     "Fig. 13",
-    "with eight interfaces, too, the ideal fat-tree is at least as fast as TopoOpt-oneshot, and that as the fat-tree "
-    "of the "
-    "same cost.",
+    "with eight interfaces, too, the ideal fat-tree is at least as fast as TopoOpt-oneshot, which is at least as fast "
+    "as the fat-tree of the same cost.",
 )
 
 
@@ -47,9 +46,9 @@ def _mean(before: Table, times: Table, parallel: Sequence[Table]) -> Verdict:
         "average, "
         f"{between(plain_ratios)}",
         "By Table 3, four interfaces of 100 Gb/s cost as much as a fat-tree with 1.9 times the rate of one, so direct "
-        "links "
-        "can be twice as fast. Of 10 Gb/s, they cost more than a fat-tree with the rate of all: optical parts cost the "
-        "same at any rate. And on a fat-tree the search finds strategies that send more and reduce less.",
+        "links can be twice as fast. At 10 Gb/s, four interfaces cost more than a fat-tree with the rate of all four: "
+        "optical parts cost the same at any rate. And on a fat-tree the search finds strategies that send more and "
+        "reduce less.",
     )
 
 

@@ -56,7 +56,7 @@ class _Commands(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="The communication of distributed training: simulated, designed and run.",
+    help="Simulate, design and run the communication of distributed training.",
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,

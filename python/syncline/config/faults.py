@@ -31,7 +31,7 @@ class RandomRanks(Strict):
     """Ranks drawn by the seed, whose compute takes longer."""
 
     random_ranks: Annotated[int, Field(ge=1, le=2**32 - 1)]
-    """How many ranks are drawn."""
+    """Number of ranks to choose at random."""
     factor: Factor
     """Factor by which compute takes longer."""
     from_: Annotated[Time | None, Field(alias="from")] = None
@@ -57,7 +57,7 @@ class RandomLinks(Strict):
     """Cables drawn by the seed that are slower than normal, or dead, in both directions."""
 
     random_links: Annotated[int, Field(ge=1, le=2**32 - 1)]
-    """How many cables are drawn."""
+    """Number of cables to choose at random."""
     factor: Factor | None = None
     """Factor by which the link takes longer to send a message."""
     dead: Literal[True] | None = None

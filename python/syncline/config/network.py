@@ -36,8 +36,8 @@ class Flow(Strict):
     model: Literal["flow"]
     """The network model's name."""
     precision: Annotated[float, Field(ge=0, le=0.25)] = 0.0
-    """Relative error up to which a connection keeps its old fair share. An error makes networks with many thousands of
-    different flows faster to simulate; 0.001 is close to exact. With 0, sharing is exact."""
+    """Relative error up to which a connection keeps its old fair share. With many thousands of different flows, a
+    value above 0 speeds up the simulation; 0.001 is close to exact, 0 is exact."""
     paths: Annotated[int, Field(ge=1, le=256)] = 1
     """Maximum number of paths of equal length over which a message is divided evenly."""
     weights: Annotated[dict[Traffic, Annotated[int, Field(ge=1, le=832)]], Field(default_factory=dict)]

@@ -22,8 +22,8 @@ class PricedKind(Strict):
     usd: Amount
     """Its price."""
     ports: Ports = 1
-    """Ports of a switch or of a NIC, which are bought whole. Of a switch port: the number of ports that the price is
-    for."""
+    """Of a switch or NIC: its number of ports; only whole devices are bought. Of a switch port: the number of ports
+    that the price covers."""
     watts: Amount | None = None
     """Its power."""
 

@@ -52,7 +52,7 @@ class Scenario(Strict):
     name: Annotated[str, Field(max_length=200)] = ""
     """Name of the scenario, and of the folder of its results. Without it, the file's name."""
     seed: Annotated[int, Field(ge=0, le=2**63)] = 0
-    """Seed of everything random."""
+    """Default seed of everything random."""
     workload: Workload | None = None
     """The job. Exactly one of this and `jobs`."""
     jobs: Annotated[list[Job], Field(max_length=1024)] = []

@@ -175,10 +175,10 @@ class Exchange(Comm):
         "after_weight_grad",
         "after_update",
     ]
-    """When it happens. `before_use`: before each use, while the block before is computed (parameters). `before_...`:
-    provides what that pass needs; `before_backward` the gradient of the output, `before_recompute` the kept input of a
-    block, for its first layer. `after_...`: with the result of that pass. Exchanges of one layer at one moment follow
-    each other."""
+    """When it happens. `before_use`: before each use, while the block before is computed (parameters). `before_...`
+    supplies what that pass needs: `before_backward`, the gradient of the output; `before_recompute`, the kept input of
+    a block (only on the block's first layer). `after_...` carries the result of that pass. If a layer has several
+    exchanges at the same moment, they run one after the other."""
     axis: AxisName | Annotated[list[AxisName], Field(min_length=1)]
     """The axis, or axes, along which the ranks of a group differ: `tensor`, `data`, or one of `axes`."""
     blocks: bool | None = None
@@ -388,7 +388,7 @@ class ChakraWorkload(Strict):
     chakra: Annotated[str, Field(min_length=1)]
     """Path prefix of the traces: `PREFIX.0.et` for rank 0, and so on."""
     groups: str | None = None
-    """Path of a JSON file with communicator groups, in ASTRA-sim's form."""
+    """Path of a JSON file with communicator groups, in ASTRA-sim's format."""
 
 
 class OperatorsWorkload(Strict):

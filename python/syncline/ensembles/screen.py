@@ -74,7 +74,7 @@ def _range(least: float, most: float, shown: Callable[[float], str]) -> str:
 
 
 def _table(ensemble: Ensemble) -> Table:
-    table = of_numbers("", "median", "least", "most", "quartiles")
+    table = of_numbers("", "median", "min", "max", "quartiles")
     answer = ensemble.finished[0]
     steps = answer.compute_s > 0 and not answer.jobs
     rows: list[tuple[str, str, Callable[[float], str]]] = [("step time" if steps else "time", "step_time_s", time)]

@@ -49,8 +49,9 @@ class HubResources:
     """Whether each of these threads gets a CPU to itself; for hosts that run nothing but the hub."""
     memory: int | None = None
     """Bytes that all jobs together may take, by default half of this machine's memory; the hub refuses jobs that need
-    more. A job needs three times the size of its vectors (``in_order``: twice that of each rank's vectors, and once
-    more), the state of its optimizers (twice with policy ``wait``), and four chunks for each rank at each core."""
+    more. A job needs three times the size of its vectors (with ``in_order``, ``1 + 2 * ranks`` times), once more with
+    policy ``wait``, twice more with hubs in several racks; plus the state of its optimizers, and four chunks for each
+    rank at each core."""
     ahead: int = 64 << 20
     """Bytes that a rank may be ahead of the others at a core, and behind in reading results; both limits are lower when
     less memory is left."""
@@ -85,7 +86,7 @@ class Service:
 
         An address without a port gets ``port``; port 0 takes any free one.
 
-        ``resources`` are what the hub uses of its machine. The hub sends signs of life every ``interval_s``; a rank
+        ``resources`` are what the hub uses of its machine. The hub sends a heartbeat every ``interval_s``; a rank
         that is silent for ``silence_s`` is lost. To listen beyond this machine, the hub needs certificates or a key, or
         the user's word that neither is needed: ``security``.
 

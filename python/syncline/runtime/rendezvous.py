@@ -54,14 +54,14 @@ class Meeting:
     ports: str | None = None
     """The ports at which this rank may listen (``SYNCLINE_PORTS``), such as ``29500-29599``."""
     listen: str | None = None
-    """The address at which rank 0 listens for the others (``SYNCLINE_LISTEN``); by default all addresses of the
-    coordinator's name that it has."""
+    """The address at which rank 0 listens for the others (``SYNCLINE_LISTEN``); by default, all
+    addresses that the coordinator's name resolves to and that this host has."""
     announce: Callable[[str], None] | None = None
     """Rank 0 calls it with its address (``HOST:PORT``) if the coordinator's port is 0, which means any free port. The
     caller must pass the address on to the other ranks."""
     rendezvous: Rendezvous | None = None
-    """A store through which ranks find each other: at an address of rank 0's first interface, unless a coordinator is
-    given. They then share a new key that only this group has, unless they use certificates."""
+    """A store through which rank 0 tells the other ranks its address. Unless a coordinator is given, this is an address
+    of its first interface. Unless they use certificates, the ranks also share a new key, valid for this group only."""
 
 
 def meeting_error(message: str) -> SynclineError:

@@ -101,11 +101,13 @@ class Resources:
     lanes: int = 1
     """Threads that share the chunks of every vector; each has a connection to every peer."""
     window: int = 512 << 10
-    """Bytes that a lane keeps under way to each peer: it begins chunks while the largest messages of the running ones
-    add up to less, and always runs at least two. A window of the link's rate times the latency between ranks keeps the
-    link busy (25 Gb/s and 100 us: 312 KB). More bytes only wait in the network's queues, and may be dropped there."""
+    """Bytes that a lane keeps in flight to each peer. It begins another chunk if fewer than two run, or if the largest
+    messages of the running chunks add up to less than this. A window of the link's rate times the latency between
+    ranks keeps the link busy (25 Gb/s and 100 us: 312 KB). More bytes only wait in the network's queues, and may be
+    dropped there."""
     ahead: int = 64 << 20
-    """Bytes that a lane keeps from peers that are ahead of it, all peers together; then it asks them to hold."""
+    """Limit, over all peers, on the bytes of messages that a lane stores because they arrive before it needs them. At
+    the limit, it asks the peers to hold further messages."""
     shared_memory: bool = True
     """Whether to share memory with ranks on the same machine. Both ranks must allow it, listen at the same address or
     at loopback addresses, and run as one user in one network namespace. All others connect by TCP."""
@@ -125,6 +127,6 @@ class TimeLimits:
     deadline_s: float = 300.0
     """An operation, or a message between ranks, fails after this time."""
     interval_s: float = 0.4
-    """Interval at which ranks send signs of life."""
+    """Interval between heartbeats."""
     silence_s: float = 1.5
     """A rank that is silent for this long is at fault."""

@@ -70,7 +70,7 @@ class Spec(Strict):
     """A fabric to emulate, and settings of the emulation."""
 
     schema_: Annotated[Literal["syncline-testbed/1"], Field(alias="schema")] = "syncline-testbed/1"
-    """Version of this form."""
+    """Version of the schema."""
     name: Annotated[str, AfterValidator(check_name)] | None = None
     """Name of the testbed. Without it, the file's name is used."""
     fabric: Any

@@ -41,7 +41,11 @@ def joint(
         typer.Option("--out", "-o", metavar="DIR", help="Folder for the results (default: runs/design-NAME)."),
     ] = None,
     simulate: Annotated[
-        bool, typer.Option("--simulate/--no-simulate", help="Simulate the answer on its links and routes.")
+        bool,
+        typer.Option(
+            "--simulate/--no-simulate",
+            help="Simulate the answer on its links and routes (the default; `--no-simulate` skips it).",
+        ),
     ] = True,
     json: Json = False,
     quiet: Quiet = False,

@@ -78,8 +78,8 @@ class Search(Strict):
     """Links that all-reduces get: rings in several orders; or pairs of binary trees, which take four interfaces each,
     move 32 chunks, and have less latency among many servers. A group with fewer interfaces left gets rings."""
     rerank: Literal["none", "flow", "packet"] = "none"
-    """Whether the best answers of all chains are simulated, and the one with the shortest simulated step is taken:
-    with this network model. `none`: the answer with the shortest predicted step."""
+    """Network model with which up to four of the best answers are simulated; the one with the shortest simulated step
+    wins. `none`: the answer with the shortest predicted step wins."""
 
 
 class Reconfiguration(Strict):
@@ -100,7 +100,7 @@ class Joint(Strict):
     """A search for a parallelisation strategy and a topology of direct links."""
 
     schema_: Annotated[Literal["syncline-joint/1"], Field(alias="schema")] = "syncline-joint/1"
-    """Version of this form."""
+    """Version of the schema."""
     name: str = ""
     """Name of the search. Without it, that of the model."""
     model: Annotated[str, Field(min_length=1)] | None = None
@@ -134,10 +134,12 @@ class Joint(Strict):
     search: Search = Search()
     """How to search."""
     compare: list[BaselineName] = ["ideal", "same_price"]
-    """Networks with one interface for each server to compare with. `ideal`: a switch with `degree` times the rate of a
-    link. `same_price`: a fat-tree for the price of the topology. `oversubscribed`: leaf switches with half the rate
-    upwards. `expander`: a random graph of direct links. `reconfigured`: direct circuits that change during the step, as
-    `reconfiguration` says. `sip_ml`: the same with a pause of 25 us, and all interfaces for the largest demand."""
+    """Networks to compare with. In `ideal`, `same_price` and `oversubscribed`, each server has one interface; in the
+    others, `degree` direct ones. `ideal`: a switch whose ports have `degree` times the rate of a link. `same_price`: a
+    fat-tree for the price of the direct links. `oversubscribed`: leaf switches whose uplinks have half the rate of
+    their hosts. `expander`: a random graph of direct links. `reconfigured`: direct circuits that change during the
+    step, as `reconfiguration` says. `sip_ml`: the same with a pause of 25 us, and all interfaces for the largest
+    demand."""
     reconfiguration: Reconfiguration = Reconfiguration()
     """How fast the circuits of `reconfigured` change."""
     prices: Any = None
