@@ -99,8 +99,7 @@ def _cheapest(costs: Table) -> Verdict:
         set(cheapest) == {"expander"},
         f"{min(ratios):.3g} to {max(ratios):.3g} of the cost of TopoOpt-oneshot",
         "Its interfaces are joined by fixed fibres. Parts of SiP-ML, the dearest network of the figure, have no price "
-        "in "
-        "Table 3.",
+        "in Table 3.",
     )
 
 

@@ -177,11 +177,10 @@ def _similar(times: Table) -> Verdict:
     return SIMILAR.judged(
         all(abs(each - 1) <= NEAR for each in same),
         f"{len(same)} of {len(MODELS)} models were measured: {min(same):.3g} to {max(same):.3g} times as long as on "
-        "the switch "
-        f"with the same total rate, {min(priced):.3g} to {max(priced):.3g} times as on the switch of the same price",
+        f"the switch with the same total rate, {min(priced):.3g} to {max(priced):.3g} times as on the switch of the "
+        "same price",
         "Each of the four rings carries a quarter of the vector over links of its own. What is compared is the "
-        "all-reduce "
-        "of the gradients, without compute.",
+        "all-reduce of the gradients, without compute.",
     )
 
 
