@@ -1,8 +1,8 @@
 """The flow model compared with SimGrid: the same flows over the same links. Usage: flow.py [--all].
 
 Prints CPU time, flows a second, memory, when the last flow ends, and whether the required speed is reached. If Debian's
-SimGrid is installed, it runs in the same minutes on flows of the same weights, and the end of each flow is compared
-with ours. It runs the large cases only with ``--all``, because they take it minutes, and for at most ten minutes.
+SimGrid is installed, it runs at the same time on flows of the same weights, and the end of each flow is compared with
+ours. SimGrid needs minutes for the large cases, so they run only with ``--all``, and for at most ten minutes.
 SimGrid 4.1 is not packaged; its times were measured before and are written down here.
 """
 
@@ -170,7 +170,7 @@ def main() -> None:
                 print_out(each)
     print_out(f"\n* {WRITTEN_DOWN}")
     if left_out:
-        print_out("SimGrid was not run on the large cases, which take it minutes: --all does")
+        print_out("SimGrid needs minutes for the large cases, so they run only with --all")
     if version is None:
         print_out(f"SimGrid is not installed, so it was not run; {INSTALL}")
 

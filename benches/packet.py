@@ -1,7 +1,7 @@
 """The packet model compared with ns-3 and htsim: the same all-reduces on a star of hosts. Usage: packet.py.
 
 Prints CPU time, packets sent on a link ("packet-hops") a second, memory, and the time that each simulator predicts.
-Ours is the best of five runs in one process. ns-3 runs in the same minutes if Debian's package is installed. The
+Ours is the best of five runs in one process. ns-3 runs at the same time if Debian's package is installed. The
 optimised build of ns-3 and htsim are not packaged; their measurements are written down below.
 """
 

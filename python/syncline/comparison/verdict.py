@@ -186,7 +186,7 @@ def _inputs(found: Comparison, made: str = "") -> str:
         return "It is not known whether the inputs differ: one of the runs has no scenario."
     deciding = [each for each in found.changes if each.decides]
     if not deciding:
-        versions = f"; A is of version {found.a.version}, B of {found.b.version}"
+        versions = f"; A was simulated by version {found.a.version}, B by {found.b.version}"
         but = f", except for {listed([each.key for each in found.changes])}" if found.changes else ""
         return f"The inputs are the same{but}{versions if found.a.version != found.b.version else ''}."
     # Models are expanded into layers, so changing only the batch changes most keys of layers.

@@ -58,9 +58,9 @@ class Jitter(Strict):
     """Seed of start skew and compute noise. Without it, the scenario's `seed`."""
 
     @model_validator(mode="after")
-    def _seed_has_meaning(self) -> Jitter:
+    def _seed_has_effect(self) -> Jitter:
         if self.seed is not None and not self.compute and not _core.parse_quantity("time", self.start):
             raise validation_error(
-                "`seed` has no meaning without `start` or `compute`", help="leave `seed` out, or add one of them"
+                "`seed` has no effect without `start` or `compute`", help="leave `seed` out, or add one of them"
             )
         return self

@@ -168,7 +168,7 @@ class Checked:
         }
 
 
-def _nobody(done: float, what: str) -> None:
+def _ignore_progress(done: float, what: str) -> None:
     """Ignores progress."""
 
 
@@ -237,7 +237,7 @@ def window(layout: Layout, flows: Sequence[Flow], seconds: float) -> tuple[float
     return max(SETTLE_S, SETTLE_WAITS * wait_s), max(seconds, FAIR_WAITS * wait_s if contended else 0.0)
 
 
-def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str], None] = _nobody) -> Checked:
+def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str], None] = _ignore_progress) -> Checked:
     """Measures a testbed that is up. ``tell`` is called with the part of the time that is over, and the next step.
 
     Raises :class:`SynclineError` as :func:`require` does, and if a program on a host fails.

@@ -125,7 +125,7 @@ class Layout:
 
 
 def from_dict(plain: dict[str, Any]) -> Layout:
-    """Restores a layout from the data of :meth:`Layout.plain`."""
+    """Restores a layout from the data of :meth:`Layout.as_dict`."""
     hosts = tuple(Host(**{**host, "nics": tuple(Nic(**nic) for nic in host["nics"])}) for host in plain["hosts"])
     trunks = tuple(Trunk(**trunk) for trunk in plain["trunks"])
     paths = tuple(map(tuple, plain["paths"]))

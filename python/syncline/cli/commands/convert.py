@@ -94,7 +94,7 @@ def _traces(source: str, target: str, dims: str | None, iterations: int | None, 
             raise_errors(
                 error(
                     Code.BAD_VALUE,
-                    f"{option} has no meaning for a scenario, which states it itself",
+                    f"{option} does not apply to a scenario, which already defines it",
                     help="leave it out",
                 )
             )

@@ -26,7 +26,7 @@ CUT_OFF = 6
 FLOAT = 4
 """Bytes in one element of the vectors that the bench exchanges."""
 
-GLANCE_S = 0.1
+POLL_S = 0.1
 """Interval at which the hub's events and state are polled."""
 
 
@@ -108,7 +108,7 @@ def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
     """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end."""
     is_draining = False
     while not service.ended:
-        time.sleep(GLANCE_S)
+        time.sleep(POLL_S)
         for event in service.events():
             log.write(event)
         status = service.status()

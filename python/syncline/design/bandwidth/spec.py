@@ -62,7 +62,7 @@ class Shapes(Strict):
             for key in ("dims", "kinds"):
                 if key in self.model_fields_set:
                     raise validation_error(
-                        f"`{key}` has no meaning with `shape`", at=(key,), help=f"remove `{key}`, or give `npus`"
+                        f"`{key}` has no effect with `shape`", at=(key,), help=f"remove `{key}`, or give `npus`"
                     )
         for at, name in enumerate(self.names or ()):
             if name == "last":

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 CELLS = 128
 """Most rows of the map of traffic; with more servers, a cell is the sum of a block of servers."""
 MATCHED = "transfers between the two"
-OTHER = "interfaces that were left"
+OTHER = "leftover interfaces"
 
 
 def all_of(found: Found) -> list[Chart]:

@@ -54,7 +54,7 @@ def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
     for key, value in parameters.items():
         if key not in known:
             raise unknown_name(key, key, known)
-        positive(key, value)
+        check_range(key, value)
     return MODELS[name](**parameters)
 
 
@@ -68,7 +68,7 @@ def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> O
         if key in own:
             raise ModelError(key, own[key], f"`{instead}`", problem=f"`{key}` is given elsewhere in a search")
     batch = own.pop("batch", BATCH.get(name, model.parameters["batch_per_npu"].default))
-    positive("batch", batch)
+    check_range("batch", batch)
 
     def layers(samples: int) -> list[Layer]:
         built, errors = registry.request(model, {**own, "batch_per_npu": samples})
@@ -79,8 +79,8 @@ def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> O
     return chain.build(name, layers, batch=batch, notes=model.notes)
 
 
-def positive(key: str, value: Any) -> None:
-    """Raises :class:`~syncline.models.errors.ModelError` for a parameter that is no whole number within its range."""
+def check_range(key: str, value: Any) -> None:
+    """Raises :class:`~syncline.models.errors.ModelError` for a parameter that is not a whole number in its range."""
     largest = MOST if key in _COUNTS else LARGEST
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
         raise ModelError(key, value, f"a whole number from 1 to {largest}")

@@ -12,7 +12,7 @@ _PASSES = ("forward", "input_grad", "weight_grad", "update")
 def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]:
     """FLOP, memory traffic and parameters of each layer, and the compute time of one rank of the first class.
 
-    The first three are those of the whole layer for the samples that one NPU works on at a time, before model
+    The first three are those of the whole layer for the samples that one NPU works on at a time, before tensor
     parallelism divides it. The time is that of an iteration; None if not all tasks are listed, or ranks differ. The
     list is empty for workloads without layers.
     """
