@@ -41,7 +41,7 @@ BEFORE = {
 """CPU seconds that SimGrid 4.1 took, and the required speed of the model relative to it."""
 MILLION = "a million random flows, fat tree, 16 a host"
 LIMITS = {MILLION: 60.0, f"{MILLION}, 0.1 %": 60.0}
-"""Most CPU seconds that the model may take."""
+"""Maximum CPU seconds that the model may take."""
 WRITTEN_DOWN = "measured before, on two idle cores of 2.6 GHz with Debian 12, model LV08, fat trees of its own routing"
 
 

@@ -81,7 +81,7 @@ def test_networks_match_the_files():
     plain = from_file(str(sec23.SCENARIO)).root.to_python()["fabric"]
     assert sec23.network(2, 10) == plain
     plain = from_file(str(fig0610.RACKS)).root.to_python()["fabric"]
-    assert plain["npus"] == fig0610.MOST * (fig0610.WORKERS + 1)
+    assert plain["npus"] == fig0610.MAX_RACKS * (fig0610.WORKERS + 1)
 
 
 def made(what, nbytes, predicted_s, measured_s):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
     from syncline.summary import Summary
 
-MOST_SEEDS = 100_000
+MAX_SEEDS = 100_000
 """Maximum number of runs of an ensemble."""
 NUMBERS = (
     "step_time_s",
@@ -202,8 +202,8 @@ def _run(
 
 def check(loaded: Loaded, seeds: int) -> None:
     """Raises an error if the number of seeds is out of range, or nothing in the scenario depends on its seed."""
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
-        allowed = f"a whole number from 1 to {MOST_SEEDS}"
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MAX_SEEDS:
+        allowed = f"a whole number from 1 to {MAX_SEEDS}"
         raise_errors(
             error(Code.BAD_VALUE, "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed)
         )

@@ -10,7 +10,7 @@ from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from syncline.ensembles.spread import LEAST_COUNT
+from syncline.ensembles.spread import MIN_COUNT
 from syncline.quantity import counted, listed, percent, time
 from syncline.terminal.table import of_numbers
 
@@ -58,8 +58,8 @@ def _parts(ensemble: Ensemble) -> Iterator[RenderableType]:
 def groups(spread: Spread, shown: Callable[[float], str], runs: int) -> str:
     """Says in a sentence whether outcomes fall into two groups."""
     if spread.groups is None:
-        if runs < LEAST_COUNT:
-            return f"It takes {LEAST_COUNT} runs to tell whether outcomes fall into two groups."
+        if runs < MIN_COUNT:
+            return f"It takes {MIN_COUNT} runs to tell whether outcomes fall into two groups."
         return "Outcomes do not fall into two groups."
     low, high = (
         f"{counted(len(group), 'run')} {_range(group[0], group[-1], shown)}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 NARROWEST = 40
-"""Least width of output, in columns: in a narrower one, tables would cut off the labels of their numbers."""
+"""Minimum width of output, in columns: in a narrower one, tables would cut off the labels of their numbers."""
 
 
 def no_colour() -> None:

@@ -20,7 +20,7 @@ from syncline.input.problem import error, raise_errors
 from syncline.quantity import counted, duration, size
 from syncline.quantity import time as shown_time
 from syncline.testbed import cleanup
-from syncline.testbed.commands import LEAST_BURST
+from syncline.testbed.commands import MIN_BURST
 from syncline.testbed.cores import busy_s
 from syncline.testbed.flows import Flow, alone, latency_s, pairs, patterns, queueing_s, shares
 
@@ -207,10 +207,10 @@ def _too_long(layout: Layout, seconds: float, whole: float) -> NoReturn:
     """Raises the error for a check that would take too long; proposes a shorter queue if one would do."""
     wait_s = max(queueing_s(layout, flows) for _, flows in patterns(layout))
     shorter = 1 << layout.queue_bytes.bit_length() - 1
-    while shorter >= LEAST_BURST and sum(_durations(replace(layout, queue_bytes=shorter), seconds)) > LONGEST_S:
+    while shorter >= MIN_BURST and sum(_durations(replace(layout, queue_bytes=shorter), seconds)) > LONGEST_S:
         shorter //= 2
     # A queue shorter than a burst would drop what TCP sends at once.
-    queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= LEAST_BURST else ""
+    queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= MIN_BURST else ""
     raise_errors(
         error(
             Code.BAD_VALUE,

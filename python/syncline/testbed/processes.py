@@ -28,7 +28,7 @@ PORT = 29_500
 """Port at which rank 0 listens, by PyTorch's convention."""
 GRACE_S = 5.0
 """How long processes have to end after one of them failed, and again after SIGTERM."""
-MOST_RANKS = 4_096
+MAX_RANKS = 4_096
 """Maximum number of ranks of a command: each is a process of this machine."""
 LONGEST_LINE = 65_536
 """Longer lines are printed in pieces of this many bytes."""

@@ -42,7 +42,7 @@ class ServeOptions:
     tls: str | None
     insecure: bool
     congestion: str | None
-    most_jobs: int
+    max_jobs: int
     memory: str | None
     metrics: str | None
     log_as_json: bool
@@ -62,7 +62,7 @@ class ServeOptions:
             cores=self.cores,
             pin=self.pin,
             memory=None if self.memory is None else _memory(self.memory),
-            most_jobs=self.most_jobs,
+            max_jobs=self.max_jobs,
             congestion=self.congestion,
         )
 
@@ -95,11 +95,11 @@ def serve(options: ServeOptions) -> int:
 
 def _memory(text: str) -> int:
     """Parses ``--memory``."""
-    from syncline.hub.service import LEAST_MEMORY
+    from syncline.hub.service import MIN_MEMORY
 
     memory = _bytes("--memory", text)
-    if memory < LEAST_MEMORY:
-        allowed = f"at least {LEAST_MEMORY // 1024} KiB"
+    if memory < MIN_MEMORY:
+        allowed = f"at least {MIN_MEMORY // 1024} KiB"
         raise_errors(error(Code.BAD_VALUE, "too little memory for a hub", key="--memory", found=text, allowed=allowed))
     return memory
 
@@ -207,7 +207,7 @@ def bench(options: BenchOptions) -> int:
 def _require_measurable(options: BenchOptions, nbytes: int, chunk: int) -> None:
     """Raises :class:`SynclineError` if the vectors do not fit this machine's memory, or a hub allows no such chunks."""
     from syncline.hub.service import available_memory
-    from syncline.hub.worker import CHUNKS, MOST_CHUNKS
+    from syncline.hub.worker import CHUNKS, MAX_CHUNKS
     from syncline.quantity import counted, size
 
     if nbytes < FLOAT or nbytes % FLOAT:
@@ -229,8 +229,8 @@ def _require_measurable(options: BenchOptions, nbytes: int, chunk: int) -> None:
         allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
         message = "not a valid size for chunks"
         raise_errors(error(Code.BAD_VALUE, message, key="--chunk", found=options.chunk, allowed=allowed))
-    if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
-        allowed = f"at most {MOST_CHUNKS} chunks; this size makes {chunks}"
+    if (chunks := -(-nbytes // chunk)) > MAX_CHUNKS:
+        allowed = f"at most {MAX_CHUNKS} chunks; this size makes {chunks}"
         raise_errors(error(Code.BAD_VALUE, "too many chunks", key="--chunk", found=options.chunk, allowed=allowed))
 
 

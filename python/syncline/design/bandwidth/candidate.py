@@ -11,7 +11,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.config.load import Loaded, resolve
 from syncline.design.bandwidth.algorithms import Algorithms, entries
-from syncline.design.bandwidth.spec import MOST_CANDIDATES, Spec, WeightedJob
+from syncline.design.bandwidth.spec import MAX_CANDIDATES, Spec, WeightedJob
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
 from syncline.input.problem import error, raise_errors
@@ -111,14 +111,14 @@ class BandwidthRequest:
             for sizes in _factorisations(npus, count):
                 for words in itertools.product(*of_dims):
                     found += 1
-                    if found > MOST_CANDIDATES:
+                    if found > MAX_CANDIDATES:
                         raise_errors(
                             error(
                                 Code.BAD_VALUE,
                                 "the search has too many shapes",
                                 mark=self.source.mark(("fabric",), key=True),
                                 key="fabric",
-                                allowed=f"at most {MOST_CANDIDATES}",
+                                allowed=f"at most {MAX_CANDIDATES}",
                                 help="allow fewer kinds or numbers of dimensions",
                             )
                         )

@@ -11,7 +11,7 @@ from syncline.codes import Code
 from syncline.design.bandwidth import schemes
 from syncline.design.bandwidth.algorithms import Algorithms, chosen
 from syncline.design.bandwidth.demand import Cache, Demand, check_job, demand_of, together
-from syncline.design.bandwidth.limits import LEAST, MOST, Limits, check_names, limits
+from syncline.design.bandwidth.limits import MAX_RATE, MIN_RATE, Limits, check_names, limits
 from syncline.design.bandwidth.optimum import optimum, solver
 from syncline.design.bandwidth.price import Price, price_of
 from syncline.design.bandwidth.schemes import Scheme
@@ -34,7 +34,7 @@ _COLUMNS = tuple(Scheme)
 _TIE = 1e-4
 """Shapes whose times or costs differ by less than this fraction count as equally good."""
 _NOTED = 1e-3
-"""Least fraction by which a simulated allocation must be better to replace another as the best."""
+"""Minimum fraction by which a simulated allocation must be better to replace another as the best."""
 _CHEAPEST = 20
 """The cheapest network of the front costs the price of the fastest one divided by this."""
 _MANY = 1 << 16
@@ -176,13 +176,13 @@ class _Case:
             yield self.allocation(Scheme.BY_TURNS, self._scaled(smart.shares), smart.sized_by)
 
     def _scaled(self, shares: Sequence[float]) -> list[float]:
-        """Rates with these shares that use up the budgets; a dimension with a share of 0 has :data:`LEAST`."""
+        """Rates with these shares that use up the budgets; a dimension with a share of 0 has :data:`MIN_RATE`."""
         whole = math.inf if self.limits.rate is None else self.limits.rate
         if self.limits.usd is not None and self.price is not None:
             each = sum(share * usd for share, usd in zip(shares, self.price.per_rate, strict=True))
             if each > 0:
                 whole = min(whole, (self.limits.usd - self.price.fixed) / each)
-        return [min(max(share * whole, LEAST), MOST) for share in shares]
+        return [min(max(share * whole, MIN_RATE), MAX_RATE) for share in shares]
 
 
 def readable(rate: float) -> float:

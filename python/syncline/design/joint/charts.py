@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from syncline.design.joint.answer import Found
 
 CELLS = 128
-"""Most rows of the map of traffic; with more servers, a cell is the sum of a block of servers."""
+"""Maximum number of rows of the map of traffic; with more servers, a cell is the sum of a block of servers."""
 MATCHED = "transfers between the two"
 OTHER = "leftover interfaces"
 

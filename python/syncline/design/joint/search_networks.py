@@ -80,7 +80,7 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
 
 
 CANDIDATES = 4
-"""Most answers that are simulated to find the fastest."""
+"""Maximum number of answers that are simulated to find the fastest."""
 
 
 def _reranked(found: Found, report: Callable[[float], object]) -> Found:

@@ -28,10 +28,10 @@ BATCH = {"vgg16": 64, "resnet50": 128}
 _ELSEWHERE = {"batch_per_npu": "parameters.batch", "optimizer": "optimizer", "precision": "precision"}
 """Parameters of chains that a search gives by keys of its own."""
 
-LARGEST = 1 << 40
-"""Largest value of a parameter."""
-MOST = 4096
-"""Largest value of a parameter that is a number of operators."""
+MAX_VALUE = 1 << 40
+"""Maximum value of a parameter."""
+MAX_COUNT = 4096
+"""Maximum value of a parameter that is a number of operators."""
 _COUNTS = ("tables", "bottom_layers", "top_layers", "feature_layers", "layers", "blocks")
 
 
@@ -81,6 +81,6 @@ def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> O
 
 def check_range(key: str, value: Any) -> None:
     """Raises :class:`~syncline.models.errors.ModelError` for a parameter that is not a whole number in its range."""
-    largest = MOST if key in _COUNTS else LARGEST
+    largest = MAX_COUNT if key in _COUNTS else MAX_VALUE
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
         raise ModelError(key, value, f"a whole number from 1 to {largest}")

@@ -248,15 +248,15 @@ def batch_of(torch: Any, values: list[Any]) -> int | None:
     return None
 
 
-MOST_FLOP = 10**9
+MAX_FLOP = 10**9
 """Largest cost of an operator, in FLOP per element of its result."""
 
 
 def _checked(costs: Mapping[str, float]) -> Mapping[str, float]:
     """Raises an error if a cost is out of range; returns the costs."""
     for name, flop in costs.items():
-        if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MOST_FLOP:
-            allowed = f"a number from 0 to {MOST_FLOP}: FLOP per element of the result"
+        if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MAX_FLOP:
+            allowed = f"a number from 0 to {MAX_FLOP}: FLOP per element of the result"
             raise_errors(
                 error(Code.BAD_VALUE, "value not allowed", key=f"costs.{name}", found=shown(flop), allowed=allowed)
             )

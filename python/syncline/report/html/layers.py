@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _COMPUTE = ("forward", "input_grad", "weight_grad", "update")
 _RAW = ("forward", "input_grad", "weight_grad")
 
-_MOST = 0.5
+_MAJORITY = 0.5
 """A share above this is called "most of it"."""
 
 
@@ -93,9 +93,9 @@ def _exposed(table: Table) -> str:
     share = sum(each for _, each in most) / waiting
     least, largest = (percent(end(each for _, each in waits) / waiting) for end in (min, max))
     of = f"{largest} for each" if least == largest else f"at most {largest} for one of them"
-    if len(most) < len(waits) and (len(most) > 1 or share > _MOST):
+    if len(most) < len(waits) and (len(most) > 1 or share > _MAJORITY):
         name = group_label([name for name, _ in most])
-        part = f"{'most of it' if share > _MOST else 'the largest part'}, {percent(share)}, is for {name}"
+        part = f"{'most of it' if share > _MAJORITY else 'the largest part'}, {percent(share)}, is for {name}"
         of = f"{of}; {part}" if len(most) > 1 else part
     whose = counted(len(waits), "layer")
     return f"Compute waits {time(waiting)} per step for the communication of {whose}: {of}. {compute}"
