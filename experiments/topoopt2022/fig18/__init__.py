@@ -10,7 +10,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.harness.testbed import Measured, Trial
+from experiments.harness.testbed import Measurement, Trial
 from syncline.design import joint
 from syncline.testbed import PAYLOAD
 
@@ -122,7 +122,7 @@ def _search(model: str, parameters: dict[str, int]) -> Searched:
     return Searched(gradient, tuple(sorted((a, b, count) for a, b, count in found.topology.links)), equal)
 
 
-def _measured(runner: Runner, network: Network, nbytes: int) -> Measured | str:
+def _measured(runner: Runner, network: Network, nbytes: int) -> Measurement | str:
     program = [str(FOLDER / "ranks.py"), network.plan, str(nbytes), "3" if nbytes > 10**7 else "10"]
     name = f"{network.name} {nbytes}B"
     return runner.bench.measure(Trial(name, network.scenario, network.changes, range(SERVERS), program))

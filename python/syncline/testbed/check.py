@@ -58,7 +58,7 @@ BUSY = 0.9
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredFlow:
     """The measured rate of a flow."""
 
     flow: Flow
@@ -90,7 +90,7 @@ class Rate:
     """Measured rates of flows that ran at the same time: payload, in bits per second."""
 
     what: str
-    each: tuple[Measured, ...]
+    each: tuple[MeasuredFlow, ...]
     cores: float
     """Number of the machine's cores that were busy."""
 
@@ -105,7 +105,7 @@ class Rate:
         return sum(one.bits for one in self.each)
 
     @property
-    def slow(self) -> list[Measured]:
+    def slow(self) -> list[MeasuredFlow]:
         """Flows that got less than their share, the slowest first."""
         return sorted((one for one in self.each if not one.holds), key=lambda one: one.most_bits / one.share.bits)
 
@@ -278,7 +278,7 @@ def _rate(layout: Layout, what: str, flows: list[Flow], seconds: float) -> Rate:
         tries.append(_try(layout, flows, settle_s, seconds))
         best, cores = min(tries, key=lambda each: abs(sum(each[0]) - total))
         most = [max(each) for each in zip(*(found for found, _ in tries), strict=True)]
-        rate = Rate(what, tuple(map(Measured, flows, fair, best, most)), cores)
+        rate = Rate(what, tuple(map(MeasuredFlow, flows, fair, best, most)), cores)
         if rate.holds or len(tries) == TRIES:
             return rate
 

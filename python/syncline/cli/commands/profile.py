@@ -39,7 +39,7 @@ class ProfileOptions:
 def profile(options: ProfileOptions) -> int:
     """Measures a module's layers and writes their times to a file."""
     from syncline.models.traced import factory
-    from syncline.models.traced.measure import Plan, measure
+    from syncline.models.traced.measure import Repeats, measure
 
     out, batch = options.out, options.batch
     shapes = [_input(each) for each in options.inputs]
@@ -58,7 +58,7 @@ def profile(options: ProfileOptions) -> int:
                 help="add --input 3x224x224, or let the factory return a pair of module and inputs",
             )
         with Waiting(quiet=options.quiet) as waiting:
-            found = measure(module, example, Plan(options.device, options.repeats, options.warm_up), waiting)
+            found = measure(module, example, Repeats(options.device, options.repeats, options.warm_up), waiting)
     try:
         write_whole(Path(out), times.text(found, out))
     except OSError as problem:

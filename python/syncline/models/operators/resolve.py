@@ -16,7 +16,7 @@ from syncline.models.optimizer import OPTIMIZERS
 
 if TYPE_CHECKING:
     from syncline.models.layer import Layer
-    from syncline.models.operators.measured import Measured
+    from syncline.models.operators.measured import MeasuredTable
     from syncline.models.operators.operator import Operator, OperatorModel
     from syncline.models.types import Types
 
@@ -42,7 +42,7 @@ def resolve(
     *,
     optimizer: str = "sgd",
     split_parameters: bool = False,
-    measured: Measured | None = None,
+    measured: MeasuredTable | None = None,
 ) -> dict[str, Any]:
     """Return the graph in the core's form (``syncline_workload::operators::OperatorGraph``).
 
@@ -94,7 +94,7 @@ def _choice(
     cluster: Cluster,
     types: Types,
     optimizer: str,
-    measured: Measured | None,
+    measured: MeasuredTable | None,
 ) -> dict[str, Any]:
     sample_degree, parameter_degree = split
     on_server = samples // sample_degree
