@@ -8,13 +8,13 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test
 
 from torch import nn  # noqa: E402
 
+from syncline.input.words import PASSES  # noqa: E402
 from syncline.models import from_torch  # noqa: E402
 from syncline.models.traced.measure import Repeats, _clock, _exact, _quartiles, measure  # noqa: E402
 from syncline.models.traced.record import Recorder  # noqa: E402
 from syncline.models.traced.replay import passes  # noqa: E402
 from tests.models.traced.modules import Bottleneck, Llama  # noqa: E402
 
-PASSES = ("forward", "input_grad", "weight_grad", "update")
 ONCE = Repeats(repeats=1, warm_up=0)
 
 

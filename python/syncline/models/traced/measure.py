@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
-from syncline.models.times import PASSES, MeasuredTime, Times
+from syncline.input.words import PASSES
+from syncline.models.times import MeasuredTime, Times
 from syncline.models.traced.failure import check_module, running
 from syncline.models.traced.model import as_arguments, batch_of, data_type_of
 from syncline.models.traced.package import torch as package

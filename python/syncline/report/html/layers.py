@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.input.words import PASSES
 from syncline.quantity import counted, percent, size, time
 from syncline.report.equal_rows import group_equal, group_label
 from syncline.report.grouping import boundaries, views
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from syncline.report.grouping import View
     from syncline.report.html.source import Source, Table
 
-_COMPUTE = ("forward", "input_grad", "weight_grad", "update")
-_RAW = ("forward", "input_grad", "weight_grad")
+_RAW = tuple(each for each in PASSES if each != "update")
+"""Passes with communication."""
 
 _MAJORITY = 0.5
 """A share above this is called "most of it"."""
@@ -43,7 +44,7 @@ def layers(source: Source) -> Chart | None:
                     **_bars(view, table["layer"], stages),
                     "exposed": _sums(view, table["exposed_communication_s"]),
                     "compute": _sums(view, table["compute_s"]),
-                    "parts": {part: _sums(view, table[f"{part}_compute_s"]) for part in _COMPUTE},
+                    "parts": {part: _sums(view, table[f"{part}_compute_s"]) for part in PASSES},
                 }
                 for view in views(table["layer"], stages)
             ]

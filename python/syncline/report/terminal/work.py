@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from syncline import _core
-
-_PASSES = ("forward", "input_grad", "weight_grad", "update")
+from syncline.input.words import PASSES
 
 
 def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]:
@@ -36,6 +35,6 @@ def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]
 
 def _sum(layer: dict[str, Any], key: str, kind: str) -> int:
     """The sum over all passes; passes that are given as times count as 0."""
-    given = (layer.get(each) for each in _PASSES)
+    given = (layer.get(each) for each in PASSES)
     operations = (each["ops"] for each in given if isinstance(each, dict) and "ops" in each)
     return sum(_core.parse_quantity(kind, each[key]) for each in operations)
