@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from requirement import outcome
+from requirement import outcome, print_out
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(__file__).parent / "simgrid" / "flows.cc"
@@ -173,12 +173,6 @@ def main() -> None:
         print_out("SimGrid needs minutes for the large cases, so they run only with --all")
     if version is None:
         print_out(f"SimGrid is not installed, so it was not run; {INSTALL}")
-
-
-def print_out(text: str) -> None:
-    """One line, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

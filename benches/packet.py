@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from requirement import print_out
+
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(__file__).parent / "ns3" / "star.cc"
 PROGRAM = ROOT / "target" / "ns3" / "star"
@@ -128,12 +130,6 @@ def main() -> None:
     print_out(f"\n* {WRITTEN_DOWN}")
     if version is None:
         print_out(f"ns-3 is not installed, so it was not run; {INSTALL}")
-
-
-def print_out(text: str) -> None:
-    """One line, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

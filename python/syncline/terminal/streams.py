@@ -79,6 +79,18 @@ def show(*parts: RenderableType) -> None:
     sys.stdout.flush()
 
 
+def as_text(part: RenderableType, width: int) -> str:
+    """What :func:`show` prints on a terminal of ``width`` columns, as text without colours."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
+    with out.capture() as captured:
+        out.print(part, crop=False)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
 def show_json(value: Any) -> None:
     """Prints one JSON object to stdout."""
     sys.stdout.write(json.dumps(value, ensure_ascii=ascii_only(sys.stdout)) + "\n")

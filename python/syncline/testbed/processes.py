@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
+from syncline.quantity import counted
 from syncline.testbed import cleanup
 
 if TYPE_CHECKING:
@@ -190,7 +191,9 @@ def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | 
     return error(
         Code.HOST_FAILED,
         f"rank {failed.rank} on host {failed.host} {_ended(failed.child.returncode or 0)}",
-        notes=[f"{others} others failed or were ended after it"] if others else [],
+        notes=[f"{counted(others, 'other')} failed or {'was' if others == 1 else 'were'} ended after it"]
+        if others
+        else [],
     )
 
 

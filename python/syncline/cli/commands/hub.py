@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
+from syncline.quantity import counted
 from syncline.terminal.streams import say, show, show_json
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
 
 
 WORDS = {
-    "listening": "hub listening at {addresses} with {cores} cores",
+    "listening": "hub listening at {addresses} with {cores}",
     "metrics": "metrics at http://{address}/metrics",
     "job_opened": "job {job} opened",
     "job_ended": "job {job} ended",
@@ -138,9 +139,12 @@ WORDS = {
     "connection_refused": "a connection from {from} was refused: {why} ({refused} so far)",
     "draining": "shutting down: refusing new jobs, waiting for {jobs}",
     "failed": "hub failed: {why}",
-    "ended": "hub ended; {cut_off} jobs cut off",
+    "ended": "hub ended; {cut_off} cut off",
 }
 """The text log's line for each event."""
+
+COUNTED = {"cores": "core", "cut_off": "job"}
+"""What the numbers in these lines count."""
 
 
 class _Log:
@@ -155,6 +159,7 @@ class _Log:
             say(json.dumps({"time": round(time.time(), 3), **event}))
             return
         words = {key: ", ".join(each) or "none" if isinstance(each, list) else each for key, each in event.items()}
+        words |= {key: counted(event[key], word) for key, word in COUNTED.items() if key in event}
         say(f"{time.strftime('%H:%M:%S')} {WORDS[event['event']].format(**words)}")
 
 
@@ -208,7 +213,7 @@ def _require_measurable(options: BenchOptions, nbytes: int, chunk: int) -> None:
     """Raises :class:`SynclineError` if the vectors do not fit this machine's memory, or a hub allows no such chunks."""
     from syncline.hub.service import available_memory
     from syncline.hub.worker import CHUNKS, MAX_CHUNKS
-    from syncline.quantity import counted, size
+    from syncline.quantity import size
 
     if nbytes < FLOAT or nbytes % FLOAT:
         raise_errors(

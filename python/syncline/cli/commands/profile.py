@@ -14,6 +14,7 @@ from syncline.files import write_whole
 from syncline.input import yaml
 from syncline.input.problem import cannot_write, error, nearest, raise_errors
 from syncline.models import times
+from syncline.quantity import counted
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import say
 
@@ -82,7 +83,7 @@ def _require_writable(out: str) -> None:
 def _summary(found: times.Times, out: str) -> None:
     """Prints to stderr what was measured and where the table is."""
     layers = found.by_layer()
-    say(f"Measured {len(layers)} layer{'' if len(layers) == 1 else 's'} of {found.label}")
+    say(f"Measured {counted(len(layers), 'layer')} of {found.label}")
     say(f"Wrote {out}; use it as compute: {{ model: table, file: {out} }}")
 
 

@@ -16,6 +16,7 @@ from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override, Source, from_argument
+from syncline.models.operators.resolve import divisors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -201,12 +202,7 @@ def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
         if number >= 2:
             yield (number,)
         return
-    for first in _divisors(number):
+    for first in divisors(number):
         if first >= 2:
             for rest in _factorisations(number // first, parts - 1):
                 yield (first, *rest)
-
-
-def _divisors(number: int) -> list[int]:
-    small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
-    return sorted({*small, *(number // each for each in small)})

@@ -8,6 +8,7 @@ up the samples of all.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from syncline.models.calculus import NOTHING
@@ -76,7 +77,8 @@ def resolve(
 
 def divisors(number: int) -> list[int]:
     """Every divisor of a number, ascending."""
-    return [by for by in range(1, number + 1) if number % by == 0]
+    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
 
 
 def _splits(operator: Operator, servers: int, *, split_parameters: bool) -> list[tuple[int, int]]:
