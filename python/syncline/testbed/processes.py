@@ -188,12 +188,11 @@ def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | 
     if failed is None:
         return None
     others = sum(1 for each in running if each.child.returncode) - 1
+    were = "was" if others == 1 else "were"
     return error(
         Code.HOST_FAILED,
         f"rank {failed.rank} on host {failed.host} {_ended(failed.child.returncode or 0)}",
-        notes=[f"{counted(others, 'other')} failed or {'was' if others == 1 else 'were'} ended after it"]
-        if others
-        else [],
+        notes=[f"{counted(others, 'other')} failed or {were} ended after it"] if others else [],
     )
 
 
