@@ -129,7 +129,7 @@ class Table(Strict):
 
 
 def read(path: str, *, interpolate: bool) -> MeasuredTable:
-    """Read a table. Raises ``SynclineError`` with all errors in it."""
+    """Reads a table. Raises ``SynclineError`` with all errors in it."""
     table = check(from_file(path), Table, Whole("the table of measured operators"))
     by_name: dict[str, dict[int, tuple[float, float]]] = {}
     for each in table.measurements:

@@ -41,7 +41,7 @@ def names() -> list[str]:
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
-    """Build a model with these parameters.
+    """Builds a model with these parameters.
 
     Raises :class:`~syncline.models.errors.ModelError` for an unknown model or parameter, or a value that is not
     allowed.
@@ -59,7 +59,7 @@ def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
 
 
 def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> OperatorModel:
-    """Build a chain of operators of a model's layers. ``parameters`` are the model's own, and ``batch``.
+    """Builds a chain of operators of a model's layers. ``parameters`` are the model's own, and ``batch``.
 
     Raises :class:`~syncline.models.errors.ModelError` for parameters that the model does not take.
     """

@@ -45,7 +45,7 @@ def resolve(
     split_parameters: bool = False,
     measured: MeasuredTable | None = None,
 ) -> dict[str, Any]:
-    """Return the graph in the core's form (``syncline_workload::operators::OperatorGraph``).
+    """Returns the graph in the core's form (``syncline_workload::operators::OperatorGraph``).
 
     Operators are split by samples into numbers of parts that divide the number of servers; with ``split_parameters``,
     also by parameters. With ``measured``, times come from that table.

@@ -56,7 +56,7 @@ class Traced:
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of the forward pass in matrix products."""
+        """Multiplies-adds of the forward pass in matrix products."""
         return sum(layer.multiply_adds for layer in self.layers)
 
     @property
@@ -92,7 +92,7 @@ def from_torch(
     precision: str | None = None,
     costs: Mapping[str, float] | None = None,
 ) -> Traced:
-    """Find the layers of a PyTorch module by running it once on tensors without values.
+    """Finds the layers of a PyTorch module by running it once on tensors without values.
 
     ``example_inputs`` is a tensor, a tuple of positional arguments, or a mapping of keyword arguments; only shapes and
     types matter, so tensors on the device ``meta`` are enough. Neither the module nor the inputs are changed, and no
