@@ -104,7 +104,8 @@ def _search(runner: Runner, model: str, servers: int, latency: str, name: str) -
         answer = joint.simulate(joint.search(joint.read(spec)))
         return {"step_s": answer.answer.step_s, "simulated_s": answer.simulated_s or 0.0}
 
-    return kept(runner, f"trees-{model}", spec, made)
+    found: dict[str, float] = kept(runner, f"trees-{model}", spec, made)
+    return found
 
 
 def draw(findings: Findings) -> Figure:

@@ -95,12 +95,13 @@ def _stages(spans: dict[str, Any], layers: Sequence[str]) -> Iterable[Stage]:
     """The stages of traced ranks that compute."""
     numbers = {name: number for number, name in enumerate(layers)}
     stages = [Stage(rank) for rank in spans["ranks"]]
-    tracks = spans["tracks"]
+    # A dimension may have the name of a wait: its track comes after those that every run has.
+    own = {spans["tracks"].index(name): name for name in ("compute", *KINDS[EXPOSED:])}
     labels = [_known(label, numbers) for label in spans["labels"]]
     columns = (spans[each] for each in ("rank", "track", "start_ps", "duration_ps", "label"))
     for rank, track, start, duration, label in zip(*columns, strict=True):
         stage, end = stages[rank], start + duration
-        match tracks[track]:
+        match own.get(track):
             case "compute" if (known := labels[label]) is not None:
                 stage.compute.append((start, end, *known))
             case ("exposed communication" | "bubble" | "skew") as wait:
