@@ -44,7 +44,7 @@ class Case:
     plan: str
     """Plan that the executor runs."""
     bound_s: float | None = None
-    """Least time that the network allows."""
+    """Minimum time that the network allows."""
     within: float | None = None
     """Highest allowed ratio of the executor's time to ``bound_s``."""
     best: float | None = None

@@ -1,8 +1,8 @@
 """The flow model compared with SimGrid: the same flows over the same links. Usage: flow.py [--all].
 
 Prints CPU time, flows a second, memory, when the last flow ends, and whether the required speed is reached. If Debian's
-SimGrid is installed, it runs in the same minutes on flows of the same weights, and the end of each flow is compared
-with ours. It runs the large cases only with ``--all``, because they take it minutes, and for at most ten minutes.
+SimGrid is installed, it runs at the same time on flows of the same weights, and the end of each flow is compared with
+ours. SimGrid needs minutes for the large cases, so they run only with ``--all``, and for at most ten minutes.
 SimGrid 4.1 is not packaged; its times were measured before and are written down here.
 """
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from requirement import outcome
+from requirement import outcome, print_out
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(__file__).parent / "simgrid" / "flows.cc"
@@ -41,7 +41,7 @@ BEFORE = {
 """CPU seconds that SimGrid 4.1 took, and the required speed of the model relative to it."""
 MILLION = "a million random flows, fat tree, 16 a host"
 LIMITS = {MILLION: 60.0, f"{MILLION}, 0.1 %": 60.0}
-"""Most CPU seconds that the model may take."""
+"""Maximum CPU seconds that the model may take."""
 WRITTEN_DOWN = "measured before, on two idle cores of 2.6 GHz with Debian 12, model LV08, fat trees of its own routing"
 
 
@@ -170,15 +170,9 @@ def main() -> None:
                 print_out(each)
     print_out(f"\n* {WRITTEN_DOWN}")
     if left_out:
-        print_out("SimGrid was not run on the large cases, which take it minutes: --all does")
+        print_out("SimGrid needs minutes for the large cases, so they run only with --all")
     if version is None:
         print_out(f"SimGrid is not installed, so it was not run; {INSTALL}")
-
-
-def print_out(text: str) -> None:
-    """One line, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

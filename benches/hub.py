@@ -45,7 +45,7 @@ WITHIN = 1.15
 
 
 def bound(nbytes: int) -> float:
-    """Least seconds that the network allows for an exchange; pushes and answers overlap."""
+    """Minimum seconds that the network allows for an exchange; pushes and answers overlap."""
     return max(8 * nbytes / (RATE * PAYLOAD), WORKERS * 8 * nbytes / (HUB_RATE * PAYLOAD))
 
 

@@ -1,7 +1,7 @@
 """The search for strategy and topology: its speed, and how far its answers are from the best and from simulations.
 
-Usage: joint.py. Prints what each case took beside what it may take. Times are those of whole commands, on two
-processors if there are two; numbers of proposals are those of one chain, which uses one.
+Usage: joint.py. Prints each measurement beside its limit. Times are those of whole commands, on two processors
+if there are two; numbers of proposals are those of one chain, which uses one.
 """
 
 from __future__ import annotations

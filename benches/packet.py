@@ -1,7 +1,7 @@
 """The packet model compared with ns-3 and htsim: the same all-reduces on a star of hosts. Usage: packet.py.
 
 Prints CPU time, packets sent on a link ("packet-hops") a second, memory, and the time that each simulator predicts.
-Ours is the best of five runs in one process. ns-3 runs in the same minutes if Debian's package is installed. The
+Ours is the best of five runs in one process. ns-3 runs at the same time if Debian's package is installed. The
 optimised build of ns-3 and htsim are not packaged; their measurements are written down below.
 """
 
@@ -15,6 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from requirement import print_out
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(__file__).parent / "ns3" / "star.cc"
@@ -128,12 +130,6 @@ def main() -> None:
     print_out(f"\n* {WRITTEN_DOWN}")
     if version is None:
         print_out(f"ns-3 is not installed, so it was not run; {INSTALL}")
-
-
-def print_out(text: str) -> None:
-    """One line, at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

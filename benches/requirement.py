@@ -1,6 +1,14 @@
-"""How benches say whether measurements meet what is required of them."""
+"""How benches print lines, and say whether measurements meet what is required of them."""
 
 from __future__ import annotations
+
+import sys
+
+
+def print_out(text: str) -> None:
+    """Prints a line at once, even into a pipe."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def outcome(*, reached: bool) -> str:

@@ -62,11 +62,11 @@ def simulate(cases: Sequence[Case], folder: Path, most: int, tell: Callable[[flo
     try:
         while waiting or running:
             while waiting and len(running) < most:
-                ears, started = _start(waiting.pop(0), folder)
-                running[ears] = started
-            for heard in connection.wait(list(running), _PATIENCE_S):
-                if _hear(heard, running[heard]):
-                    over = running.pop(heard)
+                reader, started = _start(waiting.pop(0), folder)
+                running[reader] = started
+            for ready in connection.wait(list(running), _PATIENCE_S):
+                if _receive(ready, running[ready]):
+                    over = running.pop(ready)
                     finished += over.case.weight
                     peak = max(peak, over.peak_bytes or 0)
             tell((finished + sum(each.done * each.case.weight for each in running.values())) / whole)
@@ -79,8 +79,8 @@ def simulate(cases: Sequence[Case], folder: Path, most: int, tell: Callable[[flo
 
 
 def _start(case: Case, folder: Path) -> tuple[Connection, _Running]:
-    ears, mouth = _SPAWN.Pipe(duplex=False)
-    arguments = (case.scenario, dict(case.changes), folder / case.name, mouth)
+    reader, writer = _SPAWN.Pipe(duplex=False)
+    arguments = (case.scenario, dict(case.changes), folder / case.name, writer)
     process = _SPAWN.Process(target=_work, args=arguments, daemon=True)
     # Ctrl-C on a terminal signals every process. Children block the signal; this process stops them.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -88,39 +88,39 @@ def _start(case: Case, folder: Path) -> tuple[Connection, _Running]:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        mouth.close()
-    return ears, _Running(case, process)
+        writer.close()
+    return reader, _Running(case, process)
 
 
-def _hear(ears: Any, running: _Running) -> bool:
+def _receive(reader: Any, running: _Running) -> bool:
     """Receives one message from a process; returns whether the process has ended."""
     try:
-        said = ears.recv()
+        message = reader.recv()
     except EOFError:
         running.process.join()
         if running.peak_bytes is None:
             raise LostError(running.case.loaded.name, running.process.exitcode) from None
         return True
-    if isinstance(said, SynclineError):
-        raise said
-    if isinstance(said, float):
-        running.done = said
+    if isinstance(message, SynclineError):
+        raise message
+    if isinstance(message, float):
+        running.done = message
     else:
-        running.peak_bytes = said
+        running.peak_bytes = message
     return False
 
 
-def _work(scenario: Path, changes: Mapping[str, Any], folder: Path, mouth: Connection) -> None:
+def _work(scenario: Path, changes: Mapping[str, Any], folder: Path, writer: Connection) -> None:
     """Body of a process: sends its progress, then its peak memory, or the error."""
     try:
         case = Case(scenario, changes)
         if case.name != folder.name:
             sys.exit(CHANGED)
-        syncline.simulate(case.loaded, progress=lambda *said: mouth.send(float(said[-1]))).save(folder)
+        syncline.simulate(case.loaded, progress=lambda *message: writer.send(float(message[-1]))).save(folder)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        mouth.send(peak if sys.platform == "darwin" else 1024 * peak)
+        writer.send(peak if sys.platform == "darwin" else 1024 * peak)
     except SynclineError as wrong:
-        mouth.send(wrong)
+        writer.send(wrong)
     except BrokenPipeError:
         # The parent has ended.
         return

@@ -54,15 +54,15 @@ class Store:
     """Whether to ignore results of earlier commands."""
     effort: Effort = field(default_factory=Effort)
     _known: dict[str, Result] = field(default_factory=dict)
-    _passing: TemporaryDirectory[str] | None = None
+    _temporary: TemporaryDirectory[str] | None = None
 
     @property
     def place(self) -> Path:
         """The folder of results, or a temporary one that is removed with the store."""
         if self.folder is not None:
             return self.folder
-        self._passing = self._passing or TemporaryDirectory(prefix="syncline-")
-        return Path(self._passing.name)
+        self._temporary = self._temporary or TemporaryDirectory(prefix="syncline-")
+        return Path(self._temporary.name)
 
     def result(self, case: Case) -> Result:
         """The result of a case; simulates it in this process if it is not stored."""
@@ -85,7 +85,7 @@ class Store:
         """
         missing = {case.name: case for case in cases if self._found(case) is None}
         if self.processes > 1 and missing:
-            self._beside(missing, tell)
+            self._simulate_in_processes(missing, tell)
         else:
             whole, done = sum(case.weight for case in missing.values()), 0.0
             for case in missing.values():
@@ -94,7 +94,7 @@ class Store:
                 done += case.weight
         return [self._known[case.name] for case in cases]
 
-    def _beside(self, missing: Mapping[str, Case], tell: Callable[[float], object]) -> None:
+    def _simulate_in_processes(self, missing: Mapping[str, Case], tell: Callable[[float], object]) -> None:
         """Simulates missing cases in child processes."""
         started = monotonic()
         peak = processes.simulate(list(missing.values()), self.place, self.processes, tell)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from experiments.harness.testbed import Bench
 
 
-def _nobody(_: float, __: str) -> None:
+def _ignore_progress(_: float, __: str) -> None:
     """Ignores progress."""
 
 
@@ -66,7 +66,7 @@ def study(
     choices: bool = True,
     store: Store | None = None,
     bench: Bench | None = None,
-    tell: Callable[[float, str], object] = _nobody,
+    tell: Callable[[float, str], object] = _ignore_progress,
 ) -> Study:
     """Measures an experiment, with ``network`` instead of its own model if given; unless ``quick``, under every choice.
 

@@ -66,7 +66,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """The measurement of a trial."""
 
     median_s: float
@@ -84,7 +84,7 @@ class Measured:
 class Bench(Protocol):
     """A source of measurements."""
 
-    def measure(self, trial: Trial) -> Measured | str:
+    def measure(self, trial: Trial) -> Measurement | str:
         """The measurement of a trial, or the reason why there is none."""
 
 
@@ -95,10 +95,10 @@ class Record:
     folder: Path
     """The figure's folder."""
 
-    def measure(self, trial: Trial) -> Measured | str:
+    def measure(self, trial: Trial) -> Measurement | str:
         """The recorded measurement of a trial."""
         found = self.kept().get("trials", {}).get(trial.name)
-        return "not recorded" if found is None else Measured(**found)
+        return "not recorded" if found is None else Measurement(**found)
 
     def kept(self) -> dict[str, Any]:
         """The content of the record's file; empty if there is none."""
@@ -117,9 +117,9 @@ class Live:
     """A Python interpreter with PyTorch, if this one has none."""
     patience_s: float = 0.0
     """Longest wait before each round for the machine to become idle."""
-    found: dict[str, Measured] = field(default_factory=dict)
+    found: dict[str, Measurement] = field(default_factory=dict)
 
-    def measure(self, trial: Trial) -> Measured | str:
+    def measure(self, trial: Trial) -> Measurement | str:
         """Runs a trial's program :attr:`rounds` times."""
         if (why := cannot(trial)) is not None:
             return why
@@ -142,7 +142,7 @@ class Live:
             made = f"{datetime.now(UTC).date()}, syncline {syncline.__version__}"
             median, least = statistics.median(times), min(times)
             shares = round(others, 2), made, round(stolen, 3)
-            self.found[trial.name] = Measured(median, least, len(times), *shares)
+            self.found[trial.name] = Measurement(median, least, len(times), *shares)
         return self.found[trial.name]
 
     def _quiet(self) -> float:
@@ -174,7 +174,7 @@ class Live:
 class Nothing:
     """Supplies no measurements."""
 
-    def measure(self, _: Trial) -> Measured | str:
+    def measure(self, _: Trial) -> Measurement | str:
         """Always ``"not measured"``."""
         return "not measured"
 

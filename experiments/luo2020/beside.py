@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from experiments.harness.runner import Runner
-    from experiments.harness.testbed import Measured
+    from experiments.harness.testbed import Measurement
     from experiments.luo2020.exchange import Exchange
 
 COLUMNS = ("predicted_s", "measured_s", "least_s", "error_off", "others")
@@ -30,7 +30,7 @@ class Pair:
     """Name of the exchange in verdicts."""
     exchange: Exchange
     predicted_s: float
-    measured: Measured | str
+    measured: Measurement | str
 
     @property
     def error(self) -> float | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import syncline
-from experiments.harness.testbed import Measured, Trial
+from experiments.harness.testbed import Measurement, Trial
 from syncline.runtime import Resources
 from syncline.testbed import read_costs
 
@@ -110,7 +110,7 @@ class Exchange:
         """Simulated time in seconds."""
         return runner.result(self.case(runner)).summary.total_time_s
 
-    def measured(self, runner: Runner) -> Measured | str:
+    def measured(self, runner: Runner) -> Measurement | str:
         """The testbed's measurement, or the reason why there is none."""
         steps = 4 if self.nbytes >= 1 << 22 else 40
         told = [f"{key}={value}" for key, value in self.options.items()]

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.harness import plot
 from experiments.harness.table import Table
-from syncline.quantity import size
+from syncline.quantity import npu_number, size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -43,12 +43,14 @@ class Permuted:
         ]
 
 
-def simulated(runner: Runner, scenario: Path, changes: dict[str, object]) -> Matrix:
+def simulated(runner: Runner, scenario: Path, changes: Mapping[str, object]) -> Matrix:
     """The bytes that each link carries, where every two servers have a link of their own."""
     links = runner.simulate(scenario, changes).table("links")
     matrix = [[0] * SERVERS for _ in range(SERVERS)]
     for source, target, carried in zip(links["from"], links["to"], links["carried_bytes"], strict=True):
-        matrix[int(source.removeprefix("NPU "))][int(target.removeprefix("NPU "))] += carried
+        row, column = npu_number(source), npu_number(target)
+        if row is not None and column is not None:
+            matrix[row][column] += carried
     return matrix
 
 

@@ -9,11 +9,14 @@ import tempfile
 from pathlib import Path
 
 
-def write_whole(path: str | Path, content: str | bytes) -> None:
+def write_whole(path: str | Path, content: str | bytes, *, mode: int | None = None) -> None:
     """Writes a file (text as UTF-8) atomically: writes and syncs a temporary file beside it, then renames that.
 
     If the disk fills up or the program is interrupted, the old file stays as it was, and no temporary file remains.
     A path that is not a regular file, such as a pipe, is written to directly.
+
+    ``mode`` is the file's mode. Without it, the file keeps its mode, and a new one gets the process's default. Only the
+    owner can read the temporary file.
 
     :raises OSError: the file cannot be written.
     """
@@ -28,7 +31,9 @@ def write_whole(path: str | Path, content: str | bytes) -> None:
             aside.write(data)
             aside.flush()
             os.fsync(aside.fileno())
-        if target.exists():
+        if mode is not None:
+            Path(name).chmod(mode)
+        elif target.exists():
             shutil.copymode(target, name)
         else:
             Path(name).chmod(0o666 & ~_umask())

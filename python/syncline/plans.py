@@ -46,30 +46,30 @@ Program = Callable[[int, int], Iterable[Instruction] | Iterable[Iterable[Instruc
 
 
 def send(to: int, block: int, count: int = 1, *, of: int | None = None, buffer: str = "data") -> Instruction:
-    """Start to send ``count`` blocks, beginning with ``block``, to rank ``to``; does not wait."""
+    """Starts to send ``count`` blocks, beginning with ``block``, to rank ``to``; does not wait."""
     return _instruction("send", to=to, block=block, count=count, of=of, buffer=buffer)
 
 
 def receive(
     source: int, block: int, count: int = 1, *, reduce: bool = False, of: int | None = None, buffer: str = "data"
 ) -> Instruction:
-    """Start to receive blocks from rank ``source``; does not wait. With ``reduce``, combines them with local blocks."""
+    """Starts to receive blocks from rank ``source``; does not wait. With ``reduce``, combines them with local ones."""
     # `from` is a Python keyword, so the argument has a different name than the key.
     return _instruction("receive", **{"from": source}, block=block, count=count, of=of, buffer=buffer, reduce=reduce)
 
 
 def wait() -> Instruction:
-    """Wait until every receive so far in this stream is complete."""
+    """Waits until every receive so far in this stream is complete."""
     return {"op": "wait"}
 
 
 def after(stream: int, ops: int) -> Instruction:
-    """Wait until another stream of the same rank has completed its first ``ops`` instructions."""
+    """Waits until another stream of the same rank has completed its first ``ops`` instructions."""
     return {"op": "after", "stream": stream, "ops": ops}
 
 
 def copy(source: tuple[str, int], target: tuple[str, int], count: int = 1, *, reduce: bool = False) -> Instruction:
-    """Copy ``count`` blocks within the rank, from one ``(buffer, block)`` to another; with ``reduce``, combine them."""
+    """Copies ``count`` blocks in the rank, from one ``(buffer, block)`` to another; with ``reduce``, combines them."""
     return _instruction(
         "copy",
         **{"from": _instruction(None, buffer=source[0], block=source[1], count=count)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ __all__ = [
     "listed",
     "memory",
     "money",
+    "npu_name",
+    "npu_number",
     "per_kilowatt",
     "per_million",
     "percent",
@@ -87,6 +90,17 @@ def money(usd: float) -> str:
 def component(name: str) -> str:
     """The name of a component of a bill, for people: ``NIC``, ``switch port``."""
     return name.upper() if name in ("nic", "npu") else name.replace("_", " ").replace("ocs", "OCS")
+
+
+def npu_name(number: int) -> str:
+    """The name of an NPU in tables, if the user gave none: ``NPU 3``."""
+    return f"NPU {number}"
+
+
+def npu_number(name: str) -> int | None:
+    """The number of the NPU with a name of :func:`npu_name`; None for any other name, such as that of a switch."""
+    found = re.fullmatch(r"NPU (\d+)", name)
+    return int(found[1]) if found else None
 
 
 def worth(key: str, value: float | None, *, signed: bool = False) -> str:

@@ -20,6 +20,8 @@ OURS = [
 @pytest.fixture
 def bench(monkeypatch):
     """The benchmark module, with made-up results of two runs of our own."""
+    # Python puts the folder of a program on its path.
+    monkeypatch.syspath_prepend(ROOT / "benches")
     spec = importlib.util.spec_from_file_location("bench_packet", ROOT / "benches" / "packet.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "bench_packet", module)

@@ -158,7 +158,7 @@ def test_measured_times_give_the_compute_time(file: str, text: str, scenario: Ca
     assert seconds == pytest.approx(3e-3 + 5e-6 + 3e-6, abs=1e-15)
 
 
-def test_model_parallelism_divides_measured_times(scenario: Callable[..., Loaded]) -> None:
+def test_tensor_parallelism_divides_measured_times(scenario: Callable[..., Loaded]) -> None:
     Path("t.yaml").write_text(TABLE)
     from syncline.api import run
 

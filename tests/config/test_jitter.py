@@ -34,7 +34,7 @@ def test_compute_noise_is_a_fraction_of_the_mean(given: str, compute: float, sce
         ("compute: 2ms", "such as 2% or 0.02"),
         ("compute: true", "such as 2% or 0.02"),
         ("seed: -1", "at least 0"),
-        ("seed: 7", "`seed` has no meaning without `start` or `compute`"),
+        ("seed: 7", "`seed` has no effect without `start` or `compute`"),
         ("skew: 1us", "unknown key `skew`"),
     ],
 )

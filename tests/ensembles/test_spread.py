@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from syncline.ensembles.spread import LEAST_COUNT, Spread, two_groups
+from syncline.ensembles.spread import MIN_COUNT, Spread, two_groups
 
 
 def test_quantiles_of_a_few_values_are_interpolated() -> None:
@@ -33,8 +33,8 @@ def test_outliers_and_small_differences_do_not_form_two_groups() -> None:
     assert two_groups([*fast, 50e-3]) is None
     assert two_groups([1.0] * 10 + [1.009] * 10) is None
     assert two_groups([1.0] * 10 + [1.02] * 10) is not None
-    assert two_groups([1.0] * (LEAST_COUNT - 9) + [2.0] * 8) is None
-    assert two_groups([1.0] * (LEAST_COUNT - 8) + [2.0] * 8) is not None
+    assert two_groups([1.0] * (MIN_COUNT - 9) + [2.0] * 8) is None
+    assert two_groups([1.0] * (MIN_COUNT - 8) + [2.0] * 8) is not None
     assert two_groups([1.0] * 20) is None
     # Values of 0, such as counts of time-outs.
     assert two_groups([0.0] * 10 + [5.0] * 10) is None

@@ -11,7 +11,7 @@ import pytest
 
 from experiments.harness.runner import Runner
 from experiments.harness.table import Table
-from experiments.harness.testbed import RECORD, Live, Measured, Nothing, Record, Trial
+from experiments.harness.testbed import RECORD, Live, Measurement, Nothing, Record, Trial
 from experiments.luo2020 import beside, fig0605, fig0607, fig0609, fig0610, fig0612, racks, sec23, sec615, tab21, tab63
 from experiments.luo2020.beside import Pair
 from experiments.luo2020.exchange import FOLDER, fabric, host_costs, hub, planned, sharded
@@ -81,12 +81,12 @@ def test_networks_match_the_files():
     plain = from_file(str(sec23.SCENARIO)).root.to_python()["fabric"]
     assert sec23.network(2, 10) == plain
     plain = from_file(str(fig0610.RACKS)).root.to_python()["fabric"]
-    assert plain["npus"] == fig0610.MOST * (fig0610.WORKERS + 1)
+    assert plain["npus"] == fig0610.MAX_RACKS * (fig0610.WORKERS + 1)
 
 
 def made(what, nbytes, predicted_s, measured_s):
     exchange = hub(fig0605.STAR, 8, nbytes)
-    measured = measured_s if isinstance(measured_s, str) else Measured(measured_s, measured_s, 1, 0.0)
+    measured = measured_s if isinstance(measured_s, str) else Measurement(measured_s, measured_s, 1, 0.0)
     return Pair(what, exchange, predicted_s, measured)
 
 
@@ -178,17 +178,17 @@ def test_the_factors_of_table_2_1_are_those_of_the_paper():
 def test_measurements_are_recorded_unless_the_machine_is_busy(tmp_path):
     trial = Trial("one", fig0605.STAR, {}, [0], ["program"])
     assert Nothing().measure(trial) == Record(tmp_path).measure(trial).replace("recorded", "measured")
-    live = Live(found={"one": Measured(2.0, 1.0, 3, 0.1)})
+    live = Live(found={"one": Measurement(2.0, 1.0, 3, 0.1)})
     live.write(tmp_path)
-    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
-    Live(found={"two": Measured(4.0, 3.0, 3, 0.1)}).write(tmp_path)
-    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
+    assert Record(tmp_path).measure(trial) == Measurement(2.0, 1.0, 3, 0.1)
+    Live(found={"two": Measurement(4.0, 3.0, 3, 0.1)}).write(tmp_path)
+    assert Record(tmp_path).measure(trial) == Measurement(2.0, 1.0, 3, 0.1)
     # Measurements on a busy machine are not recorded.
     told = []
-    Live(told.append, found={"one": Measured(9.0, 9.0, 3, 1.5)}).write(tmp_path)
-    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
-    Live(told.append, found={"one": Measured(9.0, 9.0, 3, 0.0, "today", 0.4)}).write(tmp_path)
-    assert Record(tmp_path).measure(trial) == Measured(2.0, 1.0, 3, 0.1)
+    Live(told.append, found={"one": Measurement(9.0, 9.0, 3, 1.5)}).write(tmp_path)
+    assert Record(tmp_path).measure(trial) == Measurement(2.0, 1.0, 3, 0.1)
+    Live(told.append, found={"one": Measurement(9.0, 9.0, 3, 0.0, "today", 0.4)}).write(tmp_path)
+    assert Record(tmp_path).measure(trial) == Measurement(2.0, 1.0, 3, 0.1)
     reasons = ("other processes kept 1.5 cores busy", "the hypervisor took 0.4 cores away")
     assert told == [f"not recorded, because {reason}: one" for reason in reasons]
 
@@ -233,7 +233,7 @@ def test_every_exchange_runs_on_a_testbed(exchange):
     told = []
     runner = Runner(quick=True, bench=Live(told.append, rounds=1))
     measured = exchange.measured(runner)
-    assert isinstance(measured, Measured), told
+    assert isinstance(measured, Measurement), told
     assert measured.repeats == 40
     assert 0 < measured.least_s <= measured.median_s < 10
 
@@ -247,7 +247,7 @@ def test_an_exchange_of_racks_runs_on_a_testbed(tmp_path):
     plan = racks.plan(tmp_path, "ring", 2, len(hosts))
     told = []
     runner = Runner(quick=True, bench=Live(told.append, rounds=1))
-    assert isinstance(racked(fig0610.RACKS, 2, hosts, 65_536, "ring", plan).measured(runner), Measured), told
+    assert isinstance(racked(fig0610.RACKS, 2, hosts, 65_536, "ring", plan).measured(runner), Measurement), told
 
 
 def test_the_host_costs_name_their_source():

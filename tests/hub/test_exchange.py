@@ -12,7 +12,7 @@ import pytest
 
 from syncline import SynclineError
 from syncline.hub import Adam, Hub, HubResources, Service, Sgd, Terms, status, two_levels
-from syncline.hub.worker import CHUNKS, MOST_CHUNKS
+from syncline.hub.worker import CHUNKS, MAX_CHUNKS
 from syncline.runtime import addresses
 from tests.options import of_worker
 
@@ -216,7 +216,7 @@ def test_invalid_arguments_of_join_are_reported(hubs):
     # The limits that the command line uses are those of the hub.
     refused(join(chunk=CHUNKS[0] - 1), f"it must be {CHUNKS[0]} to {CHUNKS[-1]}")
     refused(join(chunk=CHUNKS[-1] + 1), f"it must be {CHUNKS[0]} to {CHUNKS[-1]}")
-    refused(join({"w": ("f32", 16 * MOST_CHUNKS + 1)}, chunk=64), f"more than {MOST_CHUNKS} chunks")
+    refused(join({"w": ("f32", 16 * MAX_CHUNKS + 1)}, chunk=64), f"more than {MAX_CHUNKS} chunks")
     refused(join(job="a\x1b[31m"), "no control characters")
     refused(join(interval_s=3.0, silence_s=10.0), "`interval_s` to at most half")
     refused(lambda: Hub.join([hubs[0], hubs[0]], KEYS, rank=0, world=1), "listed twice")

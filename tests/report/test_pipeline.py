@@ -7,7 +7,7 @@ import pytest
 from syncline.report.grouping import boundaries, views
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.source import Source
-from syncline.report.html.stages import BACKWARD, FORWARD, UPDATE, passes, stages_of
+from syncline.report.html.stages import BACKWARD, BUBBLE, FORWARD, UPDATE, _stages, passes, stages_of
 from tests.report.runs import flows, stages, transformer
 
 STAGES, MICRO_BATCHES = 4, 8
@@ -53,6 +53,15 @@ def test_a_note_says_that_the_trace_was_cut() -> None:
     chart = CHARTS["pipeline"](Source(stages(max_spans=2000)))
     assert chart is not None
     assert chart.notes[-1].endswith("A higher `trace.max_spans` shows the rest.")
+
+
+def test_a_dimension_named_as_a_wait_is_none() -> None:
+    own = ["compute", "exposed communication", "bubble", "skew", "communication", "memory"]
+    columns = {"rank": [0, 0, 0], "track": [0, 2, 6], "start_ps": [0, 5, 7], "duration_ps": [5, 2, 9]}
+    spans = {"ranks": [0], "tracks": [*own, "bubble"], "labels": ["a forward", ""], "label": [0, 1, 1], **columns}
+    (stage,) = _stages(spans, ["a"])
+    assert stage.compute == [(0, 5, FORWARD, 0)]
+    assert stage.waits == [(5, 7, BUBBLE)]
 
 
 def test_jobs_without_stages_have_no_such_chart() -> None:

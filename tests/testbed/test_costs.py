@@ -13,7 +13,7 @@ from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import from_file
 from syncline.testbed import check, costs
-from syncline.testbed.check import Checked, Measured, Rate
+from syncline.testbed.check import Checked, MeasuredFlow, Rate
 from syncline.testbed.costs import HostCosts
 from syncline.testbed.flows import Flow, Port, Share
 from syncline.testbed.layout import layout
@@ -112,7 +112,9 @@ def test_results_are_shown_even_if_saving_costs_fails(monkeypatch, capsys, tmp_p
     monkeypatch.chdir(tmp_path)
     found = layout(read("bed.yaml"))
     port, other = (Port(host, 0) for host in found.hosts[:2])
-    done = Checked((Rate("one flow", (Measured(Flow(port, other), Share(1e8, contended=False), 1e8, 1e8),), 0.1),), ())
+    done = Checked(
+        (Rate("one flow", (MeasuredFlow(Flow(port, other), Share(1e8, contended=False), 1e8, 1e8),), 0.1),), ()
+    )
 
     @contextlib.contextmanager
     def there(*_, **__):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from syncline.errors import SynclineError
-from syncline.testbed.check import FAIR, LONGEST_S, START_S, Checked, Latency, Measured, Rate, require, window
+from syncline.testbed.check import FAIR, LONGEST_S, START_S, Checked, Latency, MeasuredFlow, Rate, require, window
 from syncline.testbed.flows import Flow, Port, Share, alone, latency_s, parts, patterns, queueing_s, shares, way
 from syncline.testbed.layout import PAYLOAD, layout
 from syncline.testbed.spec import read
@@ -208,7 +208,9 @@ def rate(found, *parts_of_share, contended=False):
     """Returns a measurement of flows that each got a part of 100 Mb/s."""
     ports = [Port(host, 0) for host in found.hosts]
     share = Share(100e6, contended)
-    each = [Measured(Flow(ports[0], ports[1]), share, part * share.bits, part * share.bits) for part in parts_of_share]
+    each = [
+        MeasuredFlow(Flow(ports[0], ports[1]), share, part * share.bits, part * share.bits) for part in parts_of_share
+    ]
     return Rate("all hosts", tuple(each), 0.5)
 
 

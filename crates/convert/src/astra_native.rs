@@ -148,7 +148,7 @@ fn refuse_compat_only(system: &System) -> Result<()> {
         );
     };
     if system.shared_bus.is_some() {
-        refuse("model-shared-bus", "the LogGP model of a shared memory bus has no meaning with --native");
+        refuse("model-shared-bus", "the LogGP model of a shared memory bus has no effect with --native");
     }
     let custom = &system.custom;
     for (key, given) in [

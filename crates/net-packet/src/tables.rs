@@ -5,7 +5,7 @@ use crate::{ConnectionKey, Packets};
 use syncline_net_api::{Table, tables};
 use syncline_units::{LinkId, Time};
 
-/// Most rows of a table; rows with the smallest losses are left out first.
+/// Maximum number of rows of a table; rows with the smallest losses are left out first.
 const ROWS: usize = 1 << 20;
 
 /// Returns the table of the ports that sent something.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 RACKS = FOLDER / "racks.yaml"
 NBYTES = 25 << 20
-MOST, WORKERS = 4, 2
-"""Largest number of racks, and workers per rack."""
+MAX_RACKS, WORKERS = 4, 2
+"""Maximum number of racks, and workers per rack."""
 COUNTS = (1, 2, 4)
 WAYS = ("ring", "sharded")
 LOSS = Claim(
@@ -47,7 +47,7 @@ def measure(runner: Runner) -> Findings:
     )
     pairs: dict[tuple[int, str], Pair] = {}
     for count in COUNTS[:2] if runner.quick else COUNTS:
-        hosts = [*range(count), *range(MOST, MOST + WORKERS * count)]
+        hosts = [*range(count), *range(MAX_RACKS, MAX_RACKS + WORKERS * count)]
         for way in WAYS if count > 1 else WAYS[:1]:
             plan = racks.plan(runner.store.place / "plans", way, count, len(hosts))
             found = pair(runner, f"{counted(count, 'rack')}, {way}", racked(RACKS, count, hosts, NBYTES, way, plan))

@@ -9,7 +9,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.harness.testbed import Measured, Trial
+from experiments.harness.testbed import Measurement, Trial
 from experiments.luo2020 import beside
 from experiments.luo2020.beside import CALIBRATED, COLUMNS, Pair, pair, source
 from experiments.luo2020.exchange import hub
@@ -60,7 +60,7 @@ def measure(runner: Runner) -> Findings:
         "Summing ResNet-50's keys of 8 workers, by how cores share the work",
         ("cores", "way", "measured_s", "least_s", "others"),
     )
-    kernels: dict[tuple[int, str], Measured | str] = {}
+    kernels: dict[tuple[int, str], Measurement | str] = {}
     for cores in CORES[-1:] if runner.quick else CORES:
         for way in WAYS:
             took = kernels[cores, way] = runner.bench.measure(_kernel(cores, way))
@@ -76,7 +76,7 @@ def _kernel(cores: int, way: str) -> Trial:
     return Trial(f"sums {way} {cores} cores", None, {}, [], [*bench, f"--way={way}", f"--cores={cores}"])
 
 
-def _tall(kernels: Mapping[tuple[int, str], Measured | str]) -> Verdict:
+def _tall(kernels: Mapping[tuple[int, str], Measurement | str]) -> Verdict:
     ratios = {}
     for cores in sorted({cores for cores, _ in kernels}):
         tall, wide = (kernels[cores, way] for way in WAYS)

@@ -72,8 +72,7 @@ def _places(permuted: Permuted) -> Verdict:
     return PLACES.judged(
         found == wanted and len(ends(permuted.fixed)) == 2 * 4 * 15 - 4 * 3,
         f"the all-reduce joins {len(found[0])} pairs, {len(found[0] & found[1])} of which are the same for strides 1 "
-        "and 3; "
-        f"{len(ends(permuted.fixed))} pairs have the same transfers under each permutation",
+        f"and 3; {len(ends(permuted.fixed))} pairs have the same transfers under each permutation",
         "A server sends to the next one of its ring, 1, 3 or 7 further on. Transfers follow from where tables are.",
     )
 

@@ -45,8 +45,7 @@ def _places(permuted: Permuted) -> Verdict:
         and bool(fixed)
         and all(row < 4 or row > 11 or column < 4 or column > 11 for row, column in fixed),
         f"all-reduces join {', '.join(str(len(each)) for each in found)} pairs; {len(fixed)} pairs have the same "
-        "transfers "
-        "under each permutation",
+        "transfers under each permutation",
         "Three groups reduce gradients: all servers, the first four and the last four. Transfers are those between "
         "servers of the two MLPs and the servers that read their outputs.",
     )
@@ -59,8 +58,7 @@ def _mostly(permuted: Permuted) -> Verdict:
         moved / (reduced + moved) < 0.1,
         f"all-reduces {size(reduced)}, {percent(reduced / (reduced + moved))} of all bytes; transfers {size(moved)}",
         "The paper gives the size of the two MLPs, 4 GB each. The rest of the model (1.07 GB) and the batch (256 "
-        "samples "
-        "of a server, outputs of 4,096 values of 8 bytes) are our choice.",
+        "samples of a server, outputs of 4,096 values of 8 bytes) are our choice.",
     )
 
 

@@ -40,7 +40,7 @@ COMPARED = {
 
 IDEAL = Claim("topo-04-ideal", "5.2", "an ideal fat-tree costs 3.4 times as much as TopoOpt-oneshot on average.")
 OPTICAL = Claim(
-    "topo-04-ocs", "5.2", "optical circuit switches make TopoOpt 1.33 times as dear as patch panels on average."
+    "topo-04-ocs", "5.2", "optical circuit switches make TopoOpt 1.33 times as expensive as patch panels on average."
 )
 CHEAPEST = Claim("topo-04-expander", "5.2", "the expander is the cheapest network.")
 
@@ -98,9 +98,8 @@ def _cheapest(costs: Table) -> Verdict:
     return CHEAPEST.judged(
         set(cheapest) == {"expander"},
         f"{min(ratios):.3g} to {max(ratios):.3g} of the cost of TopoOpt-oneshot",
-        "Its interfaces are joined by fixed fibres. Parts of SiP-ML, the dearest network of the figure, have no price "
-        "in "
-        "Table 3.",
+        "Its interfaces are joined by fixed fibres. Parts of SiP-ML, the most expensive network of the figure, have no "
+        "price in Table 3.",
     )
 
 

@@ -21,8 +21,7 @@ CANDLE = Claim(
     "topo-05",
     "Fig. 12a",
     "CANDLE: the ideal fat-tree, TopoOpt-oneshot, TopoOpt-reconfig and SiP-ML are alike; the fat-tree of the same "
-    "cost is "
-    "2.8 times as slow on average; the expander is worst.",
+    "cost is 2.8 times as slow on average; the expander is worst.",
 )
 BERT = Claim(
     "topo-06", "Fig. 12b", "BERT: TopoOpt-oneshot, the ideal fat-tree and SiP-ML are alike; TopoOpt-reconfig is slower."
@@ -78,8 +77,7 @@ def _dlrm(times: Table) -> Verdict:
     return DLRM.judged(
         min(ideal) > 1 / 1.5 and max(flat) < FLAT and 30 < mean(apart) < 300,
         f"ideal {between(ideal)} the step of TopoOpt-oneshot; from the slowest to the fastest links SiP-ML "
-        f"{flat[0]:.3g}x, "
-        f"TopoOpt-reconfig {flat[1]:.3g}x; TopoOpt-reconfig {between(apart)} the step of SiP-ML",
+        f"{flat[0]:.3g}x, TopoOpt-reconfig {flat[1]:.3g}x; TopoOpt-reconfig {between(apart)} the step of SiP-ML",
         "A server with a table sends its output to all others, and receives gradients from them. Without forwarding, "
         "it reaches four of 127 in each period of 50 ms between two measurements, so 32 periods are 1.6 s, whatever "
         "the rate. SiP-ML's period is 125 us, which counts the more the less time the bytes take.",

@@ -43,8 +43,7 @@ def _mean(before: Table, times: Table, parallel: Sequence[Table]) -> Verdict:
     return MEAN.judged(
         abs(mean(ratios) / 2.2 - 1) < 0.1,
         f"{mean(ratios):.3g}x on average, {between(ratios)}; with data parallelism {mean(plain_ratios):.3g}x on "
-        "average, "
-        f"{between(plain_ratios)}",
+        f"average, {between(plain_ratios)}",
         "By Table 3, four interfaces of 100 Gb/s cost as much as a fat-tree with 1.9 times the rate of one, so direct "
         "links can be twice as fast. At 10 Gb/s, four interfaces cost more than a fat-tree with the rate of all four: "
         "optical parts cost the same at any rate. And on a fat-tree the search finds strategies that send more and "
@@ -58,8 +57,7 @@ def _same(times: Table) -> Verdict:
         max(ideal) <= 1.05 and min(equal) >= 1 / 1.05,
         f"ideal fat-tree {between(ideal)} and fat-tree of the same cost {between(equal)} the step of TopoOpt-oneshot",
         "By Table 3, a fat-tree of the same cost is the faster network for CANDLE and DLRM up to 40 Gb/s, and for "
-        "BERT up "
-        "to 25 Gb/s: optical parts cost the same at any rate.",
+        "BERT up to 25 Gb/s: optical parts cost the same at any rate.",
     )
 
 

@@ -57,8 +57,7 @@ MEAN = Claim(
     "topo-fig14-mean",
     "Fig. 14a",
     "TopoOpt-oneshot has a shorter mean iteration than the cost-equivalent and the oversubscribed fat-tree, and a "
-    "slightly "
-    "shorter one than the ideal fat-tree.",
+    "slightly shorter one than the ideal fat-tree.",
 )
 TAIL = Claim(
     "topo-fig14-tail",
@@ -219,8 +218,8 @@ def _tails(times: Table) -> Verdict:
         all(mean(_over(times, name, "99th percentile")) > 1 for name in ("ideal", "equal", "oversub")),
         _said(times, "99th percentile"),
         "A load has 10 to 54 jobs, so the percentile is the longest of their mean iterations. That is VGG16's, which "
-        "computes "
-        "for nearly all of its 307 ms and is as fast on every network, unless contention makes another job longer.",
+        "computes for nearly all of its 307 ms and is as fast on every network, unless contention makes another job "
+        "longer.",
     )
 
 

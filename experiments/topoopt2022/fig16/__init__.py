@@ -71,8 +71,7 @@ def _dlrm(times: Table) -> Verdict:
         found > linear,
         _said(times, "DLRM"),
         f"More interfaces shorten routes, too: from {diameters[0]} links at most to {diameters[-1]}. But transfers "
-        "are a "
-        "few percent of all bytes, and compute bounds the step from below.",
+        "are a few percent of all bytes, and compute bounds the step from below.",
     )
 
 

@@ -10,7 +10,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.harness.testbed import Measured, Trial
+from experiments.harness.testbed import Measurement, Trial
 from syncline.design import joint
 from syncline.testbed import PAYLOAD
 
@@ -122,7 +122,7 @@ def _search(model: str, parameters: dict[str, int]) -> Searched:
     return Searched(gradient, tuple(sorted((a, b, count) for a, b, count in found.topology.links)), equal)
 
 
-def _measured(runner: Runner, network: Network, nbytes: int) -> Measured | str:
+def _measured(runner: Runner, network: Network, nbytes: int) -> Measurement | str:
     program = [str(FOLDER / "ranks.py"), network.plan, str(nbytes), "3" if nbytes > 10**7 else "10"]
     name = f"{network.name} {nbytes}B"
     return runner.bench.measure(Trial(name, network.scenario, network.changes, range(SERVERS), program))
@@ -177,11 +177,10 @@ def _similar(times: Table) -> Verdict:
     return SIMILAR.judged(
         all(abs(each - 1) <= NEAR for each in same),
         f"{len(same)} of {len(MODELS)} models were measured: {min(same):.3g} to {max(same):.3g} times as long as on "
-        "the switch "
-        f"with the same total rate, {min(priced):.3g} to {max(priced):.3g} times as on the switch of the same price",
+        f"the switch with the same total rate, {min(priced):.3g} to {max(priced):.3g} times as on the switch of the "
+        "same price",
         "Each of the four rings carries a quarter of the vector over links of its own. What is compared is the "
-        "all-reduce "
-        "of the gradients, without compute.",
+        "all-reduce of the gradients, without compute.",
     )
 
 

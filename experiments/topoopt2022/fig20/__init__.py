@@ -41,8 +41,7 @@ def _places(permuted: Permuted) -> Verdict:
     return PLACES.judged(
         found == relabelled,
         f"all-reduces join {', '.join(str(len(each)) for each in found)} pairs; {len(found[0] & found[1])} are the "
-        "same "
-        f"for strides 1 and 3; {len(ends(permuted.fixed))} pairs have the same transfers",
+        f"same for strides 1 and 3; {len(ends(permuted.fixed))} pairs have the same transfers",
         "Server i takes the place of server 3 i or 7 i, modulo 16, in both trees.",
     )
 

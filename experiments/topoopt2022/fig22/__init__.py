@@ -34,8 +34,7 @@ def _places(permuted: Permuted) -> Verdict:
         f"trees join {counts} pairs; {len(found[0] & found[1])} are the same for strides 1 and 3; "
         f"{len(ends(permuted.fixed))} pairs have the same transfers",
         "The groups of four servers have trees of their own, some of whose pairs are also in the tree of all servers; "
-        "of "
-        "their permutations, strides 3 and 7 are the same.",
+        "of their permutations, strides 3 and 7 are the same.",
     )
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PORTS = Claim(
     "topo-tab1-ports",
     "4",
-    "each port of an optical circuit switch is five times as dear as one of a patch panel, and it has a third of the "
-    "ports.",
+    "each port of an optical circuit switch is five times as expensive as one of a patch panel, and it has a third of "
+    "the ports.",
 )
 SPEED = Claim("topo-tab1-speed", "4", "it changes circuits four orders of magnitude faster.")
 LOSS = Claim("topo-tab1-loss", "4", "it loses more light.")
@@ -42,10 +42,10 @@ def measure(_: Runner) -> Findings:
 def _ports() -> Verdict:
     known = known_switches()
     panel, mems = known["patch_panel"], known["mems_3d"]
-    dear, few = (mems.port_usd or 0) / (panel.port_usd or 1), panel.ports / mems.ports
+    price, ports = (mems.port_usd or 0) / (panel.port_usd or 1), panel.ports / mems.ports
     return PORTS.judged(
-        4.5 < dear < 5.5 and 2.5 < few < 3.5,
-        f"$520 a port over $100: {dear:.2g}x; {panel.ports:,} ports over {mems.ports}: {few:.2g}x",
+        4.5 < price < 5.5 and 2.5 < ports < 3.5,
+        f"$520 a port over $100: {price:.2g}x; {panel.ports:,} ports over {mems.ports}: {ports:.2g}x",
         "Prices and ports are those of one product of each kind.",
     )
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +13,7 @@ from syncline.comparison.inputs import foremost, tally
 from syncline.comparison.pairs import merge_equal_collectives, merge_equal_layers
 from syncline.quantity import counted, digits, percent, signed, time, worth
 from syncline.report import subject
+from syncline.terminal import streams
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
@@ -36,10 +36,7 @@ def screen(found: Comparison, width: int) -> RenderableType:
 
 def as_text(found: Comparison, width: int = 80) -> str:
     """The screen as text."""
-    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-    with console.capture() as captured:
-        console.print(screen(found, width), crop=False)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    return streams.as_text(screen(found, width), width)
 
 
 def _parts(found: Comparison, width: int) -> Iterator[RenderableType]:

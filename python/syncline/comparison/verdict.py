@@ -20,7 +20,7 @@ ALIKE = 1e-9
 """Steps that differ by a smaller fraction count as equally long."""
 
 _NEARLY_ALL = 0.9
-_MOST = 0.5
+_MAJORITY = 0.5
 _NAMED = 3
 """Maximum number of layers, and of changes of the inputs, that are named."""
 
@@ -108,7 +108,7 @@ def _because(found: Comparison) -> Iterator[str]:
         more = f"; {time(abs(other.difference_s))} {sign} {other.name} makes up for some of that"
     elif share >= _NEARLY_ALL:
         much = "All of that is" if share > 0.9995 else "Nearly all of that is"
-    elif share >= _MOST:
+    elif share >= _MAJORITY:
         much = f"Most of that ({percent(share)}) is"
     else:
         much = f"The largest part of that ({percent(share)}) is"
@@ -151,7 +151,7 @@ def _of_layers(found: Comparison, part: Pair) -> str:
     names = listed([each.name for each in named])
     if share >= _NEARLY_ALL:
         return f", {'all' if share > 0.9995 else 'nearly all'} of it for {names}"
-    if share >= _MOST:
+    if share >= _MAJORITY:
         return f", {percent(share)} of it for {names}"
     count = sum(each.count for each in order)
     return (
@@ -186,7 +186,7 @@ def _inputs(found: Comparison, made: str = "") -> str:
         return "It is not known whether the inputs differ: one of the runs has no scenario."
     deciding = [each for each in found.changes if each.decides]
     if not deciding:
-        versions = f"; A is of version {found.a.version}, B of {found.b.version}"
+        versions = f"; A was simulated by version {found.a.version}, B by {found.b.version}"
         but = f", except for {listed([each.key for each in found.changes])}" if found.changes else ""
         return f"The inputs are the same{but}{versions if found.a.version != found.b.version else ''}."
     # Models are expanded into layers, so changing only the batch changes most keys of layers.

@@ -34,6 +34,16 @@ def check_grid(text: str) -> str:
 Grid = Annotated[str, AfterValidator(check_grid)]
 
 
+def one_rate(rate: object, rate_per_npu: object) -> None:
+    """Raises an error unless exactly one of the rates is given."""
+    if rate is None and rate_per_npu is None:
+        raise validation_error("missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`")
+    if rate is not None and rate_per_npu is not None:
+        raise validation_error(
+            "both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total"
+        )
+
+
 class FamilyLinks(Strict):
     """Properties of links that every family has."""
 
@@ -216,14 +226,7 @@ class Nodes(Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> Nodes:
-        if self.rate is None and self.rate_per_npu is None:
-            raise validation_error(
-                "missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`"
-            )
-        if self.rate is not None and self.rate_per_npu is not None:
-            raise validation_error(
-                "both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total"
-            )
+        one_rate(self.rate, self.rate_per_npu)
         return self
 
 

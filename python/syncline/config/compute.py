@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -142,15 +142,16 @@ class Given(Strict):
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
+_Model = Literal["given", "roofline", "systolic", "throughput", "table"]
+"""Names of compute models."""
+
+
 class _Unknown(Strict):
     """A mapping whose ``model`` names no compute model. Validation refuses it, and lists the names."""
 
     model_config = ConfigDict(extra="allow")
 
-    model: Literal["given", "roofline", "systolic", "throughput", "table"]
-
-
-_MODELS = ("given", "roofline", "systolic", "throughput", "table")
+    model: _Model
 
 
 def _choose(value: Any) -> str | None:
@@ -161,7 +162,7 @@ def _choose(value: Any) -> str | None:
     if isinstance(value, dict):
         # Check a mapping without `model` as a roofline, so that the error says that `model` is missing.
         name = value.get("model", "roofline")
-        return name if isinstance(name, str) and name in _MODELS else "unknown"
+        return name if isinstance(name, str) and name in get_args(_Model) else "unknown"
     return None
 
 

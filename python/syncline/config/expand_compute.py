@@ -11,6 +11,7 @@ from syncline.config.compute import Given, Roofline, Systolic, Table, Throughput
 from syncline.input.node import dotted
 from syncline.input.problem import error, raise_errors, shown
 from syncline.input.units import decimal
+from syncline.input.words import PASSES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +99,7 @@ def _own_peaks(compute: Roofline, workload: Expanded, origins: Origins) -> dict[
         rates = {each: decimal(rate, "FLOP/s") for each, rate in peaks.items()}
     own = {}
     for number, layer in enumerate(workload.resolved.get("layers", []) if rates else []):
-        for key in ("forward", "input_grad", "weight_grad", "update"):
+        for key in PASSES:
             work = layer.get(key)
             data_type = work.get("ops", {}).get("data_type") if isinstance(work, dict) else None
             path = ("workload", "layers", number, key, "data_type")

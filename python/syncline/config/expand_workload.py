@@ -32,6 +32,7 @@ from syncline.config.workload import (
 from syncline.config.workload import Types as GivenTypes
 from syncline.errors import SynclineError
 from syncline.input.problem import error, nearest, raise_errors, shown
+from syncline.input.words import PASSES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -318,8 +319,8 @@ def _product(product: Product, element: str) -> dict[str, Any]:
 
 def _layer(layer: Layer, element: str) -> dict[str, Any]:
     resolved: dict[str, Any] = {"name": layer.name}
-    for key in ("forward", "input_grad", "weight_grad", "update"):
-        resolved[key] = _work(getattr(layer, key), element)
+    for name in PASSES:
+        resolved[name] = _work(getattr(layer, name), element)
     for key in ("parameters", "inputs", "outputs", "sharding"):
         resolved[key] = getattr(layer, key)
     if layer.exchanges is not None:

@@ -7,13 +7,12 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from syncline.codes import Code
-from syncline.config.built import BuiltFabric, Ecmp, Efficiency, Vertex, routing_form
+from syncline.config.built import BuiltFabric, Count, Ecmp, Efficiency, Vertex, one_rate, routing_form
 from syncline.config.shape import check_shape, check_sizes
 from syncline.input import limits
 from syncline.input.base import Strict, either, form, validation_error
 from syncline.input.units import Rate, Time
 
-Count = Annotated[int, Field(ge=1, le=2**32 - 1)]
 Rates = Annotated[Rate | list[Rate], either('a rate such as "100Gb/s", or a list with one for each dimension')]
 Times = Annotated[Time | list[Time], either('a time such as "0.5us", or a list with one for each dimension')]
 Efficiencies = Annotated[
@@ -256,13 +255,3 @@ Fabric = Annotated[
     Discriminator(_form),
 ]
 """A fabric in one of several forms; its keys select the form."""
-
-
-def one_rate(rate: object, rate_per_npu: object) -> None:
-    """Raises an error unless exactly one of the rates is given."""
-    if rate is None and rate_per_npu is None:
-        raise validation_error("missing key `rate`", code=Code.MISSING_KEY, help="give either `rate` or `rate_per_npu`")
-    if rate is not None and rate_per_npu is not None:
-        raise validation_error(
-            "both `rate` and `rate_per_npu` are given", help="keep one: the rate of a link, or an NPU's total"
-        )

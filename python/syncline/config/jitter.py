@@ -14,7 +14,7 @@ from syncline.input.problem import shown
 from syncline.input.units import Time
 
 _PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) *%")
-_MOST = 2.0
+_MAX_VARIATION = 2.0
 
 
 def _variation(value: Any) -> float:
@@ -23,7 +23,7 @@ def _variation(value: Any) -> float:
     if percent:
         value = float(percent[1]) / 100
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not 0 <= value <= _MOST:
+    if not number or not 0 <= value <= _MAX_VARIATION:
         raise validation_error(
             "value not allowed", found=shown(value), allowed="a fraction of the mean from 0 to 2, such as 2% or 0.02"
         )
@@ -36,7 +36,7 @@ Variation = Annotated[
     WithJsonSchema(
         {
             "anyOf": [
-                {"type": "number", "minimum": 0, "maximum": _MOST},
+                {"type": "number", "minimum": 0, "maximum": _MAX_VARIATION},
                 {"type": "string", "pattern": r"^\s*[0-9]{1,3}(\.[0-9]{1,9})? *%\s*$", "examples": ["2%"]},
             ]
         }
@@ -58,9 +58,9 @@ class Jitter(Strict):
     """Seed of start skew and compute noise. Without it, the scenario's `seed`."""
 
     @model_validator(mode="after")
-    def _seed_has_meaning(self) -> Jitter:
+    def _seed_has_effect(self) -> Jitter:
         if self.seed is not None and not self.compute and not _core.parse_quantity("time", self.start):
             raise validation_error(
-                "`seed` has no meaning without `start` or `compute`", help="leave `seed` out, or add one of them"
+                "`seed` has no effect without `start` or `compute`", help="leave `seed` out, or add one of them"
             )
         return self

@@ -153,7 +153,7 @@ class Parameters(Strict):
     seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
     """Seed of random early detection. Without it, the scenario's `seed`."""
 
-    def without_meaning(self, above: Parameters | None = None) -> tuple[str, str] | None:
+    def without_effect(self, above: Parameters | None = None) -> tuple[str, str] | None:
         """The first key that is given without the setting it needs, and that setting; None if there is none.
 
         Keys that are not given have their values from ``above``.
@@ -183,14 +183,14 @@ class Packet(Parameters):
     """Parameters that differ in some dimensions of the fabric, by dimension; for a scale-up network, for example."""
 
     @model_validator(mode="after")
-    def _has_meaning(self) -> Packet:
-        places = {"": self.without_meaning()}
-        places |= {f"dims.{name}.": dim.without_meaning(self) for name, dim in self.dims.items()}
+    def _has_effect(self) -> Packet:
+        places = {"": self.without_effect()}
+        places |= {f"dims.{name}.": dim.without_effect(self) for name, dim in self.dims.items()}
         for place, found in places.items():
             if found:
                 key, need = found
                 raise validation_error(
-                    f"`{place}{key}` has no meaning without `{need}`", help=f"leave `{key}` out, or add `{need}`"
+                    f"`{place}{key}` has no effect without `{need}`", help=f"leave `{key}` out, or add `{need}`"
                 )
         return self
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -11,6 +10,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
+from syncline.cores import usable_cores
 from syncline.ensembles.folder import Folder
 from syncline.ensembles.random_parts import HINT, random_parts
 from syncline.ensembles.spread import Spread
@@ -18,14 +18,14 @@ from syncline.errors import Interrupted, SynclineError
 from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from syncline.api import Given
+    from syncline.api import Given, Progress
     from syncline.config.load import Loaded
     from syncline.errors import Diagnostic
     from syncline.summary import Summary
 
-MOST_SEEDS = 100_000
+MAX_SEEDS = 100_000
 """Maximum number of runs of an ensemble."""
 NUMBERS = (
     "step_time_s",
@@ -127,7 +127,7 @@ def run(
     *,
     out: str | Path | None = None,
     workers: int | None = None,
-    progress: Callable[[float, int, int, float], object] | None = None,
+    progress: Progress | None = None,
 ) -> Ensemble:
     """Simulates a loaded scenario once for each seed. ``progress`` gets the sums over all runs."""
     check(loaded, seeds)
@@ -144,7 +144,7 @@ def _run(
     seeds: int,
     folder: Folder | None,
     workers: int | None,
-    progress: Callable[[float, int, int, float], object] | None,
+    progress: Progress | None,
 ) -> Ensemble:
     """Like :func:`run`, without the checks; writes the results of each run into ``folder`` if given."""
     first = int(loaded.resolved["seed"])
@@ -174,7 +174,7 @@ def _run(
         return result.summary, result.warnings
 
     interrupted = False
-    with ThreadPoolExecutor(min(seeds, workers or _cores())) as pool:
+    with ThreadPoolExecutor(min(seeds, workers or usable_cores())) as pool:
         futures = [pool.submit(one, index) for index in range(seeds)]
         try:
             found = [future.result() for future in futures]
@@ -202,8 +202,8 @@ def _run(
 
 def check(loaded: Loaded, seeds: int) -> None:
     """Raises an error if the number of seeds is out of range, or nothing in the scenario depends on its seed."""
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST_SEEDS:
-        allowed = f"a whole number from 1 to {MOST_SEEDS}"
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MAX_SEEDS:
+        allowed = f"a whole number from 1 to {MAX_SEEDS}"
         raise_errors(
             error(Code.BAD_VALUE, "not a valid number of seeds", key="seeds", found=str(seeds), allowed=allowed)
         )
@@ -218,15 +218,10 @@ def check(loaded: Loaded, seeds: int) -> None:
     raise_errors(error(Code.BAD_VALUE, message, key="seeds", found=str(seeds), help=remedy))
 
 
-def _cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class _Together:
     """The joint progress of several runs, and a flag that stops all of them."""
 
-    def __init__(self, count: int, progress: Callable[[float, int, int, float], object] | None) -> None:
+    def __init__(self, count: int, progress: Progress | None) -> None:
         self.stopped = Event()
         self._states: list[tuple[float, int, int, float]] = [(0.0, 0, 0, 0.0)] * count
         self._progress = progress

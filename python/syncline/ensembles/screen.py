@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from syncline.ensembles.spread import LEAST_COUNT
+from syncline.ensembles.spread import MIN_COUNT
 from syncline.quantity import counted, listed, percent, time
+from syncline.terminal import streams
 from syncline.terminal.table import of_numbers
 
 if TYPE_CHECKING:
@@ -30,10 +30,7 @@ def answer(ensemble: Ensemble) -> RenderableType:
 
 def as_text(ensemble: Ensemble, width: int = 80) -> str:
     """The screen as text."""
-    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-    with console.capture() as captured:
-        console.print(answer(ensemble), crop=False)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    return streams.as_text(answer(ensemble), width)
 
 
 def _parts(ensemble: Ensemble) -> Iterator[RenderableType]:
@@ -58,8 +55,8 @@ def _parts(ensemble: Ensemble) -> Iterator[RenderableType]:
 def groups(spread: Spread, shown: Callable[[float], str], runs: int) -> str:
     """Says in a sentence whether outcomes fall into two groups."""
     if spread.groups is None:
-        if runs < LEAST_COUNT:
-            return f"It takes {LEAST_COUNT} runs to tell whether outcomes fall into two groups."
+        if runs < MIN_COUNT:
+            return f"It takes {MIN_COUNT} runs to tell whether outcomes fall into two groups."
         return "Outcomes do not fall into two groups."
     low, high = (
         f"{counted(len(group), 'run')} {_range(group[0], group[-1], shown)}"

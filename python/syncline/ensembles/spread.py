@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LEAST_COUNT = 16
+MIN_COUNT = 16
 """Fewest values that are divided into groups: fewer would too often look like two groups by chance."""
-LEAST_SHARE = 0.1
-"""Least share of the values in the smaller of two groups, which has at least two values."""
-LEAST_RATIO = 1.01
-"""Least ratio between the nearest values of two groups."""
+MIN_SHARE = 0.1
+"""Minimum share of the values in the smaller of two groups, which has at least two values."""
+MIN_RATIO = 1.01
+"""Minimum ratio between the nearest values of two groups."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +79,14 @@ def two_groups(values: Sequence[float]) -> Groups | None:
     less than 1 % of draws of 20.
     """
     ordered = sorted(values)
-    if len(ordered) < LEAST_COUNT or ordered[0] <= 0:
+    if len(ordered) < MIN_COUNT or ordered[0] <= 0:
         return None
     logs = [log(value) for value in ordered]
     at = max(range(1, len(logs)), key=lambda index: logs[index] - logs[index - 1])
     gap = logs[at] - logs[at - 1]
     smallest = min(at, len(logs) - at)
-    apart = gap > max(logs[at - 1] - logs[0], logs[-1] - logs[at]) and gap >= log(LEAST_RATIO)
-    if not apart or smallest < max(2, LEAST_SHARE * len(logs)):
+    apart = gap > max(logs[at - 1] - logs[0], logs[-1] - logs[at]) and gap >= log(MIN_RATIO)
+    if not apart or smallest < max(2, MIN_SHARE * len(logs)):
         return None
     return Groups(tuple(ordered[:at]), tuple(ordered[at:]))
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.files import write_whole
 from syncline.input.problem import bad_value
 from syncline.runtime.security import Certificates
 
@@ -73,27 +71,13 @@ def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: in
             if old.name not in texts:
                 old.unlink()
         for name, text in sorted(texts.items()):
-            _write(path / name, text, 0o600 if name.endswith(".key") else 0o644)
+            write_whole(path / name, text, mode=0o600 if name.endswith(".key") else 0o644)
     except OSError as error:
         raise _failure(error, path) from error
     pairs = {f"rank {rank}": f"rank-{rank}" for rank in range(ranks)} or {"ranks": "rank"}
     files = {who: ["ca.pem", f"{name}.pem", f"{name}.key"] for who, name in pairs.items()}
     ends = min(Certificates.of(path, ("hub",)).read().ends)
     return Made(str(path), ["ca.pem", "hub.pem", "hub.key"], files, _core.certificate_date(ends))
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    """Writes a file under a temporary name that only its owner can read, and then moves it into place."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(text)
-        Path(name).chmod(mode)
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
 
 
 def _failure(error: OSError, path: Path) -> SynclineError:

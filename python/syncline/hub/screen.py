@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from syncline.quantity import duration
+from syncline.quantity import counted, duration, scaled
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,10 +17,10 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
 
     addresses = ", ".join(status["interfaces"])
     draining = ", takes no new jobs" if status["draining"] else ""
-    head = f"hub at {addresses}: {status['cores']} cores, up {duration(status['uptime_s'])}{draining}"
-    held = _bytes(sum(job["memory"] for job in status["jobs"]))
-    counts = f"{status['lost']} ranks lost, {status['refused']} connections refused"
-    counts += f", {held} of {_bytes(status['memory'])} of memory reserved for jobs"
+    head = f"hub at {addresses}: {counted(status['cores'], 'core')}, up {duration(status['uptime_s'])}{draining}"
+    held = scaled(sum(job["memory"] for job in status["jobs"]), "B")
+    counts = f"{counted(status['lost'], 'rank')} lost, {counted(status['refused'], 'connection')} refused"
+    counts += f", {held} of {scaled(status['memory'], 'B')} of memory reserved for jobs"
     if not status["jobs"]:
         return [head, counts, "no jobs"]
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -46,16 +46,8 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
             str(job["keys"]),
             str(job["chunks"]),
             steps,
-            _bytes(total),
-            _bytes(sum(job["bytes_out"])),
+            scaled(total, "B"),
+            scaled(sum(job["bytes_out"]), "B"),
             busiest,
         )
     return [head, counts, table]
-
-
-def _bytes(number: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
-        number /= 1000
-    return f"{number:.1f} TB"

@@ -18,14 +18,14 @@ from syncline.runtime.security import Security
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_CORES = 256
+MAX_CORES = 256
 """Maximum number of cores of a hub."""
 
 PORT = 29_420
 """Default port of a hub."""
 
 
-LEAST_MEMORY = 1 << 16
+MIN_MEMORY = 1 << 16
 """Minimum bytes of memory for jobs: enough for a job of one small chunk, one rank and one core."""
 
 
@@ -55,7 +55,7 @@ class HubResources:
     ahead: int = 64 << 20
     """Bytes that a rank may be ahead of the others at a core, and behind in reading results; both limits are lower when
     less memory is left."""
-    most_jobs: int = 64
+    max_jobs: int = 64
     """Maximum number of jobs at once."""
     congestion: str | None = None
     """TCP's congestion control, such as ``cubic``; by default the system's."""
@@ -64,7 +64,7 @@ class HubResources:
         """Returns the resources of a hub with this number of interfaces as data for the core."""
         return {
             **asdict(self),
-            "cores": max(min(os.cpu_count() or 1, MOST_CORES), interfaces) if self.cores is None else self.cores,
+            "cores": max(min(os.cpu_count() or 1, MAX_CORES), interfaces) if self.cores is None else self.cores,
             "memory": available_memory() // 2 if self.memory is None else self.memory,
         }
 
@@ -94,9 +94,9 @@ class Service:
         """
         security, resources = security or Security(), resources or HubResources()
         congestion_control.check(resources.congestion)
-        if resources.memory is not None and resources.memory < LEAST_MEMORY:
+        if resources.memory is not None and resources.memory < MIN_MEMORY:
             found_memory = f"memory={resources.memory}"
-            raise bad_value("too little memory for a hub", found_memory, f"at least {LEAST_MEMORY} bytes")
+            raise bad_value("too little memory for a hub", found_memory, f"at least {MIN_MEMORY} bytes")
         found = [resolve(each, port) for each in listen]
         key = security.secret(("hub",))
         security.check([host for host, _ in found], key)

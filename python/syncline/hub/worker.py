@@ -37,7 +37,7 @@ Operation = Literal["push_pull", "push", "pull", "set"]
 
 CHUNKS = range(64, (64 << 20) + 1)
 """Sizes that a chunk may have, in bytes."""
-MOST_CHUNKS = 1 << 22
+MAX_CHUNKS = 1 << 22
 """Maximum number of chunks of a job on one hub."""
 
 

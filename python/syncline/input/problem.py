@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from syncline import _core
@@ -51,6 +52,12 @@ def cannot_write(path: str | os.PathLike[str], reason: OSError | str) -> Diagnos
     if isinstance(reason, OSError):
         reason = (reason.strerror or str(reason)).lower()
     return error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(str(path), ()), 0, 0, 0))
+
+
+def exists_already(path: str | os.PathLike[str]) -> Diagnostic:
+    """The error for a file that only ``--force`` replaces."""
+    place = Mark(Text(Path(path).as_posix(), ()), 0, 0, 0)
+    return error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force")
 
 
 def bad_value(message: str, found: str, allowed: str | None = None, *, help: str | None = None) -> SynclineError:

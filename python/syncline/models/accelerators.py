@@ -64,7 +64,7 @@ class Accelerator:
     """Sources of ``peak``, ``memory`` and ``scale_up``."""
 
     def roofline(self, types: Types) -> dict[str, Any]:
-        """Return the accelerator as the compute model of a scenario.
+        """Returns the accelerator as the compute model of a scenario.
 
         Raises :class:`~.errors.ModelError` if it does not compute in these types.
         """
@@ -88,7 +88,7 @@ def load() -> dict[str, Accelerator]:
 
 
 def find(name: str) -> Accelerator:
-    """Find an accelerator by name or alias, ignoring case. Raises :class:`~.errors.ModelError` for an unknown name."""
+    """Finds an accelerator by name or alias, ignoring case. Raises :class:`~.errors.ModelError` for an unknown name."""
     known = _load()
     for accelerator in known.values():
         names = (accelerator.name, *accelerator.aliases)

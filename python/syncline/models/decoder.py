@@ -98,7 +98,7 @@ class Decoder:
     dropout: bool
 
     def check(self) -> None:
-        """Raise :class:`~.errors.ModelError` for the first parameters that contradict each other."""
+        """Raises :class:`~.errors.ModelError` for the first parameters that contradict each other."""
         if not self.head_size and self.hidden % self.heads:
             raise ModelError("heads", self.heads, f"a divisor of hidden, which is {self.hidden}, or give head_size")
         if self.kv_heads and self.heads % self.kv_heads:
@@ -130,7 +130,7 @@ class Decoder:
         return self.width // self.heads * (self.kv_heads or self.heads)
 
     def built(self) -> list[Layer]:
-        """Build the layers ``embedding``, ``block1.norm1`` to ``block1.sum``, ..., ``norm``, ``projection``, ``loss``.
+        """Builds the layers ``embedding``, ``block1.norm1`` to ``block1.sum``, ..., ``norm``, ``projection``, ``loss``.
 
         ``projection_bias`` follows a projection that has a bias and shares the table of the embedding.
         """
@@ -211,7 +211,7 @@ class Decoder:
         return self.norms == 4 or self.norm_at == "after"
 
     def _block(self) -> list[_Part]:
-        """Build the layers of a block."""
+        """Builds the layers of a block."""
         tokens, inner = self.tokens, self.feed_forward or 4 * self.hidden
         parallel = self.block == "parallel"
         activate = _ACTIVATIONS[self.activation](tokens * inner)
@@ -330,7 +330,7 @@ def _with(kept: Kept, values: int) -> Kept:
 
 
 def layers(**sizes: Any) -> list[Layer]:
-    """Build the layers of a decoder with these parameters."""
+    """Builds the layers of a decoder with these parameters."""
     return Decoder(**sizes).built()
 
 
@@ -393,7 +393,7 @@ def parameters(**defaults: Any) -> Mapping[str, Parameter]:
 
 
 def preset(description: str, source: str, *, notes: tuple[str, ...] = (), **defaults: Any) -> ModelInfo:
-    """Describe a decoder with certain default sizes."""
+    """Describes a decoder with certain default sizes."""
     return replace(model(description, source, layers, parameters(**defaults)), notes=notes)
 
 

@@ -47,7 +47,7 @@ def layers(
     top_mlp: Sequence[int],
     bias: bool,
 ) -> list[Layer]:
-    """Build the layers ``embedding``, ``bottom0`` to ``bottomN`` and ``top0`` (with the interaction) to ``topN``."""
+    """Builds the layers ``embedding``, ``bottom0`` to ``bottomN`` and ``top0`` (with the interaction) to ``topN``."""
     batch, vectors = batch_per_npu, sparse_features + 1
     lookup = embedding_bag(batch, sparse_features, table_entries, embedding_dim, pooling)
     meet = (concatenate if interaction == "concat" else dots)(batch, vectors, embedding_dim)

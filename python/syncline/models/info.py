@@ -34,5 +34,5 @@ class ModelInfo:
 def model(
     description: str, source: str, layers: Callable[..., list[Layer]], parameters: Mapping[str, Parameter]
 ) -> ModelInfo:
-    """Describe a model that takes ``parameters`` and the common ones, whose defaults ``parameters`` may replace."""
+    """Describes a model that takes ``parameters`` and the common ones, whose defaults ``parameters`` may replace."""
     return ModelInfo(description, source, layers, MappingProxyType({**COMMON, **parameters}))

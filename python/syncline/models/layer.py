@@ -147,7 +147,7 @@ class Layer:
         return next((i for i, op in enumerate(self.ops) if op.parameters), len(self.ops) - 1)
 
     def scenario(self, types: Types) -> dict[str, Any]:
-        """Return the layer in the form of a scenario, with elements of these types."""
+        """Returns the layer in the form of a scenario, with elements of these types."""
         keys = ("needed_by", "block", "heads", "vocabulary", "tokens", "selective", "shares")
         marks = {key: getattr(self, key) for key in keys}
         flop, moved = self.update(types)

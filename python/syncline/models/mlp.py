@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def layers(*, batch_per_npu: int, sizes: Sequence[int], bias: bool) -> list[Layer]:
-    """Build the layers ``fc1`` to ``fcN``. The last one has no activation."""
+    """Builds the layers ``fc1`` to ``fcN``. The last one has no activation."""
     last = len(sizes) - 1
     built = []
     for index, (inputs, outputs) in enumerate(pairwise(sizes), start=1):

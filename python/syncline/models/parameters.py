@@ -28,22 +28,22 @@ class Parameter(NamedTuple):
 
 
 def integer(default: int, meaning: str, low: int, high: int) -> Parameter:
-    """Describe a whole number from ``low`` to ``high``."""
+    """Describes a whole number from ``low`` to ``high``."""
     return Parameter("integer", default, meaning, (low, high))
 
 
 def boolean(meaning: str, *, default: bool) -> Parameter:
-    """Describe a boolean."""
+    """Describes a boolean."""
     return Parameter("boolean", default, meaning, (False, True))
 
 
 def choice(default: str, meaning: str, *values: str) -> Parameter:
-    """Describe one of several names."""
+    """Describes one of several names."""
     return Parameter("choice", default, meaning, values)
 
 
 def integers(default: tuple[int, ...], meaning: str, low: int, high: int, *, shortest: int = 2) -> Parameter:
-    """Describe a list of ``shortest`` to :data:`LONGEST_LIST` whole numbers from ``low`` to ``high``."""
+    """Describes a list of ``shortest`` to :data:`LONGEST_LIST` whole numbers from ``low`` to ``high``."""
     return Parameter("integers", default, meaning, (low, high), shortest)
 
 
@@ -72,7 +72,7 @@ COMMON: Mapping[str, Parameter] = {
 
 
 def parameter_error(key: str, parameter: Parameter, found: object) -> ModelError | None:
-    """Check ``found`` as the value of ``parameter``; return the error, or None if it is valid."""
+    """Checks ``found`` as the value of ``parameter``; returns the error, or None if it is valid."""
     match parameter.type:
         case "integer":
             return _integer(key, parameter, found)

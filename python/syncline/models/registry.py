@@ -52,7 +52,7 @@ def countable(built: Iterable[Layer]) -> bool:
 
 
 def build(name: str, /, *, types: Mapping[str, str] | None = None, **params: Any) -> list[dict[str, Any]]:
-    """Return the layers of model ``name`` in the form of a scenario, from input to output.
+    """Returns the layers of model ``name`` in the form of a scenario, from input to output.
 
     ``types`` replaces types of the precision, with the names of :class:`~.types.Types`.
     Raises :class:`ModelError` for the first error; :func:`check` finds all errors.
@@ -63,7 +63,7 @@ def build(name: str, /, *, types: Mapping[str, str] | None = None, **params: Any
 
 
 def layers(name: str, /, **params: Any) -> list[Layer]:
-    """Return the layers of model ``name``, with their operations, from input to output. Raises like :func:`build`."""
+    """Returns the layers of model ``name``, with their operations, from input to output. Raises like :func:`build`."""
     built, errors = request(name, params)
     for error in errors:
         raise error
@@ -71,12 +71,12 @@ def layers(name: str, /, **params: Any) -> list[Layer]:
 
 
 def check(name: str, params: Mapping[str, Any]) -> list[ModelError]:
-    """Return all errors in a request for model ``name``."""
+    """Returns all errors in a request for model ``name``."""
     return request(name, params)[1]
 
 
 def request(model: str | ModelInfo, params: Mapping[str, Any]) -> tuple[list[Layer], list[ModelError]]:
-    """Return the layers of a model, or the errors in the request: one of the two lists is empty.
+    """Returns the layers of a model, or the errors in the request: one of the two lists is empty.
 
     ``model`` is the name of an entry in :data:`MODELS`, or the description of any other model.
     """
@@ -100,7 +100,7 @@ def request(model: str | ModelInfo, params: Mapping[str, Any]) -> tuple[list[Lay
 
 
 def _layers(info: ModelInfo, name: str, params: Mapping[str, Any]) -> list[Layer]:
-    """Return the layers for parameters that are valid individually; the model checks them in combination."""
+    """Returns the layers for parameters that are valid individually; the model checks them in combination."""
     defaults = {key: parameter.default for key, parameter in info.parameters.items()}
     chosen = {**defaults, **params}
     del chosen["precision"]

@@ -40,7 +40,7 @@ EXPANSION = 4
 
 
 def layers(*, batch_per_npu: int, image_size: int, classes: int, norm_parameters: bool, stride_in: str) -> list[Layer]:
-    """Build the layers ``conv1``, ``conv2_1.shortcut``, ``conv2_1.conv1`` and so on to ``conv5_3.conv3``, ``fc``."""
+    """Builds the layers ``conv1``, ``conv2_1.shortcut``, ``conv2_1.conv1`` and so on to ``conv5_3.conv3``, ``fc``."""
     batch = batch_per_npu
 
     def normalised(image: Image, channels: int, kernel: int, stride: int = 1) -> tuple[list[Op], Image]:

@@ -18,13 +18,10 @@ from syncline.input.node import Mark, Node
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import Source, from_file
 from syncline.input.units import Time
-from syncline.input.words import DataType
+from syncline.input.words import DataType, Pass
 
 if TYPE_CHECKING:
     from syncline.errors import Diagnostic
-
-PASSES = ("forward", "input_grad", "weight_grad", "update")
-"""The passes of a layer that are measured."""
 
 
 class MeasuredTime(Strict):
@@ -32,7 +29,7 @@ class MeasuredTime(Strict):
 
     layer: Annotated[str, Field(min_length=1)]
     """The layer's name."""
-    pass_: Annotated[Literal["forward", "input_grad", "weight_grad", "update"], Field(alias="pass")]
+    pass_: Annotated[Pass, Field(alias="pass")]
     """The pass that was measured."""
     time: Time
     """The measured time; the median of the repeats."""

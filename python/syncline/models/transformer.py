@@ -71,7 +71,7 @@ def layers(
     attention_bias: bool,
     tied_embeddings: bool,
 ) -> list[Layer]:
-    """Build the layers ``embedding``, ``block1.qkv`` to ``block1.norm2``, ..., ``projection``, ``loss``."""
+    """Builds the layers ``embedding``, ``block1.qkv`` to ``block1.norm2``, ..., ``projection``, ``loss``."""
     if hidden % heads:
         raise ModelError("heads", heads, f"a divisor of hidden, which is {hidden}")
     batch, tokens = batch_per_npu, batch_per_npu * sequence

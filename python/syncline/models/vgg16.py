@@ -19,7 +19,7 @@ HIDDEN = 4096
 
 
 def layers(*, batch_per_npu: int, image_size: int, classes: int) -> list[Layer]:
-    """Build ``conv1_1`` to ``conv5_3``, ``fc6``, ``fc7`` and ``fc8``. Pooling belongs to the layer before it."""
+    """Builds ``conv1_1`` to ``conv5_3``, ``fc6``, ``fc7`` and ``fc8``. Pooling belongs to the layer before it."""
     batch, image = batch_per_npu, Image(3, image_size, image_size)
     built: list[Layer] = []
     for group, (channels, count) in enumerate(GROUPS, start=1):

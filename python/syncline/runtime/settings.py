@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from syncline.input.words import Collective
     from syncline.runtime.racks import RackMap
 
-MOST_GBPS = 1e6
+MAX_GBPS = 1e6
 """Maximum rate of a network, in Gb/s."""
-MOST_US = 1e9
+MAX_US = 1e9
 """Maximum time of a network, in microseconds."""
 
 
@@ -57,14 +57,14 @@ class Network:
         far = self.gbps / 2 if self.far_gbps is None else self.far_gbps
         rates = {"gbps": self.gbps, "far_gbps": far}
         for name, value in rates.items():
-            if not 0 < value <= MOST_GBPS:
+            if not 0 < value <= MAX_GBPS:
                 raise bad_value(
-                    "a rate of the network is out of range", f"{name}={value}", f"above 0, at most {MOST_GBPS:g}"
+                    "a rate of the network is out of range", f"{name}={value}", f"above 0, at most {MAX_GBPS:g}"
                 )
         times = {"latency_us": self.latency_us, "message_us": self.message_us}
         for name, value in times.items():
-            if not 0 <= value <= MOST_US:
-                raise bad_value("a time of the network is out of range", f"{name}={value}", f"0 to {MOST_US:g}")
+            if not 0 <= value <= MAX_US:
+                raise bad_value("a time of the network is out of range", f"{name}={value}", f"0 to {MAX_US:g}")
         if not 0 <= self.buffer < 1 << 63:
             raise bad_value("the buffer of a switch port is out of range", f"buffer={self.buffer}", "at least 0 bytes")
         return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from textwrap import wrap
 
-MOST = 100
+MAX_WIDTH = 100
 """Columns beyond which lines are hard to read."""
 
 _QUANTITY = re.compile(r"(?<=\d) (?=(?:%|[kMGTPE]i?B|B|[kMGTPE]?B/s|[munp]?s)(?!\w))")
@@ -17,7 +17,7 @@ def lines(text: str, width: int, indent: str = "", hanging: str | None = None) -
     kept = _QUANTITY.sub("\N{NO-BREAK SPACE}", text)
     found = wrap(
         kept,
-        max(min(width, MOST), 20),
+        max(min(width, MAX_WIDTH), 20),
         initial_indent=indent,
         subsequent_indent=indent if hanging is None else hanging,
         break_on_hyphens=False,

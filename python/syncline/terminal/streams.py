@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 NARROWEST = 40
-"""Least width of output, in columns: in a narrower one, tables would cut off the labels of their numbers."""
+"""Minimum width of output, in columns: in a narrower one, tables would cut off the labels of their numbers."""
 
 
 def no_colour() -> None:
@@ -77,6 +77,18 @@ def show(*parts: RenderableType) -> None:
         text = text.translate(_PLAIN).encode("ascii", "replace").decode()
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def as_text(part: RenderableType, width: int) -> str:
+    """What :func:`show` prints on a terminal of ``width`` columns, as text without colours."""
+    from io import StringIO
+
+    from rich.console import Console
+
+    out = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
+    with out.capture() as captured:
+        out.print(part, crop=False)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def show_json(value: Any) -> None:

@@ -1,11 +1,11 @@
 """The testbed: a cluster of Linux network namespaces that emulates a fabric on one machine.
 
-From what a user writes to what runs: :mod:`.spec` reads it, :mod:`.layout` finds hosts, bridges and addresses,
-:mod:`.direct` the routes of hosts that are joined without switches,
-:mod:`.fidelity` warns of what is left out, :mod:`.commands` says what to tell the kernel, :mod:`.kernel` tells it,
-:mod:`.lifecycle` brings testbeds up and down, :mod:`.state` remembers which there are, :mod:`.difference` compares two.
-:mod:`.processes` runs commands on hosts, :mod:`.flows` says what flows should get, :mod:`.check` measures what they
-get, :mod:`.costs` what messages and bytes cost hosts, :mod:`.cleanup` cleans up after a process that was killed.
+In reading order: :mod:`.spec` reads a testbed's file; :mod:`.layout` maps its fabric to hosts, bridges and addresses;
+:mod:`.direct` routes between hosts without switches; :mod:`.fidelity` warns about properties that are not emulated;
+:mod:`.commands` generates input for ``ip`` and ``tc``; :mod:`.kernel` runs it; :mod:`.lifecycle` brings testbeds up and
+down; :mod:`.state` lists those that exist; :mod:`.difference` compares two; :mod:`.processes` runs commands on hosts;
+:mod:`.flows` computes fair shares; :mod:`.check` measures rates; :mod:`.costs` measures host costs; :mod:`.cleanup`
+removes what a killed process leaves.
 """
 
 from __future__ import annotations

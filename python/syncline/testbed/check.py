@@ -20,7 +20,7 @@ from syncline.input.problem import error, raise_errors
 from syncline.quantity import counted, duration, size
 from syncline.quantity import time as shown_time
 from syncline.testbed import cleanup
-from syncline.testbed.commands import LEAST_BURST
+from syncline.testbed.commands import MIN_BURST
 from syncline.testbed.cores import busy_s
 from syncline.testbed.flows import Flow, alone, latency_s, pairs, patterns, queueing_s, shares
 
@@ -58,7 +58,7 @@ BUSY = 0.9
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredFlow:
     """The measured rate of a flow."""
 
     flow: Flow
@@ -90,7 +90,7 @@ class Rate:
     """Measured rates of flows that ran at the same time: payload, in bits per second."""
 
     what: str
-    each: tuple[Measured, ...]
+    each: tuple[MeasuredFlow, ...]
     cores: float
     """Number of the machine's cores that were busy."""
 
@@ -105,7 +105,7 @@ class Rate:
         return sum(one.bits for one in self.each)
 
     @property
-    def slow(self) -> list[Measured]:
+    def slow(self) -> list[MeasuredFlow]:
         """Flows that got less than their share, the slowest first."""
         return sorted((one for one in self.each if not one.holds), key=lambda one: one.most_bits / one.share.bits)
 
@@ -168,7 +168,7 @@ class Checked:
         }
 
 
-def _nobody(done: float, what: str) -> None:
+def _ignore_progress(done: float, what: str) -> None:
     """Ignores progress."""
 
 
@@ -207,10 +207,10 @@ def _too_long(layout: Layout, seconds: float, whole: float) -> NoReturn:
     """Raises the error for a check that would take too long; proposes a shorter queue if one would do."""
     wait_s = max(queueing_s(layout, flows) for _, flows in patterns(layout))
     shorter = 1 << layout.queue_bytes.bit_length() - 1
-    while shorter >= LEAST_BURST and sum(_durations(replace(layout, queue_bytes=shorter), seconds)) > LONGEST_S:
+    while shorter >= MIN_BURST and sum(_durations(replace(layout, queue_bytes=shorter), seconds)) > LONGEST_S:
         shorter //= 2
     # A queue shorter than a burst would drop what TCP sends at once.
-    queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= LEAST_BURST else ""
+    queue = f"a shorter queue, such as `queue: {size(shorter).replace(' ', '')}`, or " if shorter >= MIN_BURST else ""
     raise_errors(
         error(
             Code.BAD_VALUE,
@@ -237,7 +237,7 @@ def window(layout: Layout, flows: Sequence[Flow], seconds: float) -> tuple[float
     return max(SETTLE_S, SETTLE_WAITS * wait_s), max(seconds, FAIR_WAITS * wait_s if contended else 0.0)
 
 
-def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str], None] = _nobody) -> Checked:
+def check(layout: Layout, seconds: float = SECONDS, tell: Callable[[float, str], None] = _ignore_progress) -> Checked:
     """Measures a testbed that is up. ``tell`` is called with the part of the time that is over, and the next step.
 
     Raises :class:`SynclineError` as :func:`require` does, and if a program on a host fails.
@@ -278,7 +278,7 @@ def _rate(layout: Layout, what: str, flows: list[Flow], seconds: float) -> Rate:
         tries.append(_try(layout, flows, settle_s, seconds))
         best, cores = min(tries, key=lambda each: abs(sum(each[0]) - total))
         most = [max(each) for each in zip(*(found for found, _ in tries), strict=True)]
-        rate = Rate(what, tuple(map(Measured, flows, fair, best, most)), cores)
+        rate = Rate(what, tuple(map(MeasuredFlow, flows, fair, best, most)), cores)
         if rate.holds or len(tries) == TRIES:
             return rate
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Batch = tuple[str, str, list[str]]
 """A program, the namespace in which it runs, and its lines."""
 
-LEAST_BURST = 65_536
+MIN_BURST = 65_536
 """Bytes of the largest segment that TCP passes to an interface."""
 BURST_S = 0.001
 """A link may send as much at once as its rate allows in this time."""
@@ -106,7 +106,7 @@ def host_ports(host: Host) -> list[str]:
 
 def shaping(layout: Layout, device: str, bits: int, queue: int) -> list[str]:
     """Returns the lines that limit the rate at which ``device`` sends, with a queue of at most ``queue`` bytes."""
-    burst = max(LEAST_BURST, round(bits / 8 * BURST_S))
+    burst = max(MIN_BURST, round(bits / 8 * BURST_S))
     if layout.shaper == "tbf":
         return [f"qdisc add dev {device} root tbf rate {bits}bit burst {burst} limit {queue}"]
     return [

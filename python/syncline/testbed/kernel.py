@@ -143,7 +143,7 @@ def _run(command: list[str], text: str | None = None, lines: Sequence[str] = ())
         if head.startswith("Command failed") and number.isdigit() and 0 < int(number) <= len(lines):
             what = f"{' '.join(command[:3])} {lines[int(number) - 1]}"
     words = list(_reasons(said))
-    notes = [f"{command[0]} says: {each}" for each in words[:MOST_REASONS]]
+    notes = [f"{command[0]} says: {each}" for each in words[:MAX_REASONS]]
     raise_errors(
         error(
             Code.NO_TESTBED,
@@ -155,7 +155,7 @@ def _run(command: list[str], text: str | None = None, lines: Sequence[str] = ())
     )
 
 
-MOST_REASONS = 3
+MAX_REASONS = 3
 """Maximum number of lines of a program's output in an error."""
 
 

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from syncline import _core
 from syncline.testbed import direct
-from syncline.testbed.spec import FRAME, MOST_HOSTS, MTU
+from syncline.testbed.spec import FRAME, MAX_HOSTS, MTU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from syncline.testbed.spec import TestbedRequest
 
-LEAST_BITS = 8
+MIN_BITS = 8
 """Minimum rate of a link, in bits per second: ``tc`` counts whole bytes."""
-MOST_BITS = 34 * 10**12
+MAX_BITS = 34 * 10**12
 """Maximum rate: ``tc`` stores the burst, which is what a link sends in a millisecond, as 32 bits of bytes."""
 PAYLOAD = (MTU - 52) / FRAME
 """Part of a link's rate that TCP with timestamps can use for payload."""
@@ -125,7 +125,7 @@ class Layout:
 
 
 def from_dict(plain: dict[str, Any]) -> Layout:
-    """Restores a layout from the data of :meth:`Layout.plain`."""
+    """Restores a layout from the data of :meth:`Layout.as_dict`."""
     hosts = tuple(Host(**{**host, "nics": tuple(Nic(**nic) for nic in host["nics"])}) for host in plain["hosts"])
     trunks = tuple(Trunk(**trunk) for trunk in plain["trunks"])
     paths = tuple(map(tuple, plain["paths"]))
@@ -140,19 +140,17 @@ def namespace(name: str, part: str) -> str:
 def layout(request: TestbedRequest) -> Layout:
     """Maps a fabric to a layout. Raises :class:`SynclineError` if namespaces and bridges cannot emulate the fabric."""
     fabric = request.fabric
-    if fabric["npus"] > MOST_HOSTS:
-        request.raise_error(
-            "too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MOST_HOSTS}"
-        )
+    if fabric["npus"] > MAX_HOSTS:
+        request.raise_error("too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MAX_HOSTS}")
     links: dict[tuple[str, str], list[_Link]] = {}
     vertices = _vertices(fabric)
     for link in fabric["listed"]:
         found = _Link(round(link["rate_bytes_per_s"] * 8), link["latency_s"])
-        if not LEAST_BITS <= found.bits <= MOST_BITS:
+        if not MIN_BITS <= found.bits <= MAX_BITS:
             request.raise_error(
                 f"`tc` cannot shape the link from {link['from']} to {link['to']} to its rate",
                 found=f"{found.bits:g}b/s",
-                allowed=f"{LEAST_BITS}b/s to {MOST_BITS / 1e12:g}Tb/s",
+                allowed=f"{MIN_BITS}b/s to {MAX_BITS / 1e12:g}Tb/s",
                 help="give the links of a testbed rates that this machine's cores can carry, such as 1Gb/s",
             )
         links.setdefault((link["from"], link["to"]), []).append(found)

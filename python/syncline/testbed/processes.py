@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
+from syncline.quantity import counted
 from syncline.testbed import cleanup
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ PORT = 29_500
 """Port at which rank 0 listens, by PyTorch's convention."""
 GRACE_S = 5.0
 """How long processes have to end after one of them failed, and again after SIGTERM."""
-MOST_RANKS = 4_096
+MAX_RANKS = 4_096
 """Maximum number of ranks of a command: each is a process of this machine."""
 LONGEST_LINE = 65_536
 """Longer lines are printed in pieces of this many bytes."""
@@ -187,10 +188,11 @@ def _wait(running: Sequence[_Process], timeout_s: float | None) -> Diagnostic | 
     if failed is None:
         return None
     others = sum(1 for each in running if each.child.returncode) - 1
+    were = "was" if others == 1 else "were"
     return error(
         Code.HOST_FAILED,
         f"rank {failed.rank} on host {failed.host} {_ended(failed.child.returncode or 0)}",
-        notes=[f"{others} others failed or were ended after it"] if others else [],
+        notes=[f"{counted(others, 'other')} failed or {were} ended after it"] if others else [],
     )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
-MOST_HOSTS = 250
+MAX_HOSTS = 250
 """Maximum number of hosts: a subnet of 256 addresses has room for them."""
 MTU = 1500
 HEADERS = 14

@@ -110,7 +110,7 @@ def hook(
     def average_with_syncline(state: Any, bucket: Any) -> Any:
         buffer = bucket.buffer()
         place, begin = average(bucket, buffer)
-        work = Bucket(bucket.index(), queue, place, begin, buffer)
+        work = BucketWork(bucket.index(), queue, place, begin, buffer)
         queue.put(work)
         return work.get_future()
 
@@ -163,7 +163,7 @@ def _hub(hub: Hub, module: torch.nn.Module | None, *, in_order: bool) -> Average
     return average
 
 
-class Bucket(Work):
+class BucketWork(Work):
     """The operation on a bucket of gradients; the value of its future is one tensor."""
 
     def __init__(

@@ -30,7 +30,7 @@ from tests.design.bandwidth.requests import asked
         ({"workload": None, "jobs": [{"name": "a", "weight": 0, "workload": {}}]}, "SL0102", "value not allowed"),
         ({"fabric": {}}, "SL0103", "give exactly one of `shape` and `npus`"),
         ({"fabric": {"shape": "Ring(4)_Swich(8)"}}, "SL0102", "is not one of Ring"),
-        ({"fabric": {"shape": "Ring(4)", "dims": 2}}, "SL0102", "`dims` has no meaning with `shape`"),
+        ({"fabric": {"shape": "Ring(4)", "dims": 2}}, "SL0102", "`dims` has no effect with `shape`"),
         ({"fabric": {"npus": 32, "dims": [0]}}, "SL0102", "not allowed"),
         ({"bandwidth": {"dim1": {"min": "1GB/s", "fixed": "2GB/s"}}}, "SL0102", "`fixed` excludes"),
         ({"bandwidth": {"dim1": {"max": "0GB/s"}}}, "SL0102", "needs some bandwidth"),
@@ -76,7 +76,7 @@ WORKLOAD = {"collective": "all_reduce", "bytes": "1MB"}
         ({"fabric": {"shape": "Ring(4)_Switch(8)", "names": ["a", "last"]}}, "fabric.names.1", "`last` is reserved"),
         ({"fabric": {"npus": 32, "kinds": ["hypercube"]}}, "fabric.kinds.0", "value not allowed"),
         ({"fabric": {"npus": 32, "kinds": ["ring", ["ring", 3]]}}, "fabric.kinds.1", "value not allowed"),
-        ({"fabric": {"shape": "Ring(4)", "kinds": ["ring"]}}, "fabric.kinds", "`kinds` has no meaning with `shape`"),
+        ({"fabric": {"shape": "Ring(4)", "kinds": ["ring"]}}, "fabric.kinds", "`kinds` has no effect with `shape`"),
     ],
 )
 def test_each_mistake_gives_one_error_with_key_and_place(

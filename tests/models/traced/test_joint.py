@@ -67,7 +67,7 @@ def test_the_inputs_of_the_factory_give_the_batch(tmp_path: Path):
     ("module", "changes", "message", "key"),
     [
         ({"factory": "joint_nets:net"}, {}, "the inputs of the module are unknown", "module.inputs"),
-        ({"factory": "joint_nets:number"}, {}, "no tensors with a first size", "module.inputs"),
+        ({"factory": "joint_nets:number"}, {}, "not tensors with a first dimension", "module.inputs"),
         ({"factory": "joint_nets:nett"}, {}, "has no `nett`", "module.factory"),
         ({"factory": "joint_nets:net", "arguments": {"wide": 3}}, {}, "does not take these", "module.arguments"),
         ({"factory": "joint_nets:pair"}, {"parameters": {"layers": 3}}, "layers", "parameters.layers"),

@@ -8,14 +8,14 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed: make test
 
 from torch import nn  # noqa: E402
 
+from syncline.input.words import PASSES  # noqa: E402
 from syncline.models import from_torch  # noqa: E402
-from syncline.models.traced.measure import Plan, _clock, _exact, _quartiles, measure  # noqa: E402
+from syncline.models.traced.measure import Repeats, _clock, _exact, _quartiles, measure  # noqa: E402
 from syncline.models.traced.record import Recorder  # noqa: E402
 from syncline.models.traced.replay import passes  # noqa: E402
 from tests.models.traced.modules import Bottleneck, Llama  # noqa: E402
 
-PASSES = ("forward", "input_grad", "weight_grad", "update")
-ONCE = Plan(repeats=1, warm_up=0)
+ONCE = Repeats(repeats=1, warm_up=0)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_a_replayed_layer_gives_the_gradients_of_its_weights():
 
 def test_more_work_takes_longer():
     module = nn.Sequential(nn.Linear(8, 1500), nn.Linear(1500, 1500), nn.Linear(1500, 8))
-    table = {(each.layer, each.pass_): each for each in measure(module, torch.zeros(400, 8), Plan(repeats=5)).times}
+    table = {(each.layer, each.pass_): each for each in measure(module, torch.zeros(400, 8), Repeats(repeats=5)).times}
 
     def nanoseconds(layer, key):
         from syncline import _core

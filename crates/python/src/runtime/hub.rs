@@ -53,7 +53,7 @@ struct ServiceArguments {
     cores: u32,
     pin: bool,
     ahead: usize,
-    most_jobs: usize,
+    max_jobs: usize,
     memory: u64,
     congestion: Option<String>,
     interval_s: f64,
@@ -183,7 +183,7 @@ impl HubService {
                     silence: seconds("silence_s", arguments.silence_s)?,
                 },
                 limits: Limits {
-                    jobs: arguments.most_jobs,
+                    jobs: arguments.max_jobs,
                     memory: arguments.memory,
                     ahead: arguments.ahead,
                 },

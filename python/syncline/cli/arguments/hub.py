@@ -54,7 +54,7 @@ def serve(
     congestion: Annotated[
         str | None, typer.Option(metavar="NAME", help="TCP congestion control, such as cubic (default: the system's).")
     ] = None,
-    most_jobs: Annotated[
+    max_jobs: Annotated[
         int, typer.Option("--max-jobs", metavar="N", min=1, help="Maximum number of concurrent jobs.")
     ] = 64,
     memory: Annotated[
@@ -86,7 +86,7 @@ def serve(
             tls=tls,
             insecure=insecure,
             congestion=congestion,
-            most_jobs=most_jobs,
+            max_jobs=max_jobs,
             memory=memory,
             metrics=metrics,
             log_as_json=log == Log.JSON,

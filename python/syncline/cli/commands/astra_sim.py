@@ -106,7 +106,7 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
         flags = ", ".join(f"--{name}" for name, (key, *_) in _FLAGS.items() if key in refused)
         raise_errors(
             error(
-                Code.ASTRA_UNSUPPORTED, f"{flags} has no meaning with --native", help="drop either the flag or --native"
+                Code.ASTRA_UNSUPPORTED, f"{flags} has no effect with --native", help="drop either the flag or --native"
             )
         )
     text, found = _core.astra_scenario(

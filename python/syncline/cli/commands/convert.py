@@ -9,7 +9,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
-from syncline.input.problem import cannot_write, error, raise_errors
+from syncline.input.problem import cannot_write, error, exists_already, raise_errors
 from syncline.terminal.streams import print_diagnostics, say
 
 _SCENARIOS = (".yaml", ".yml", ".json")
@@ -70,13 +70,11 @@ def _spare(source: str, target: Path, *, force: bool) -> None:
     """Refuses to overwrite the source, and any other existing file unless ``force``."""
     if not target.exists():
         return
-    place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.samefile(source):
+        place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
         raise_errors(error(Code.BAD_VALUE, "OUT is the same file as IN", mark=place, help="choose another name"))
     if not force:
-        raise_errors(
-            error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force")
-        )
+        raise_errors(exists_already(target))
 
 
 def _traces(source: str, target: str, dims: str | None, iterations: int | None, *, force: bool) -> int:
@@ -94,7 +92,7 @@ def _traces(source: str, target: str, dims: str | None, iterations: int | None, 
             raise_errors(
                 error(
                     Code.BAD_VALUE,
-                    f"{option} has no meaning for a scenario, which states it itself",
+                    f"{option} does not apply to a scenario, which already defines it",
                     help="leave it out",
                 )
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
+from syncline.quantity import counted
 from syncline.terminal.streams import say, show, show_json
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ CUT_OFF = 6
 FLOAT = 4
 """Bytes in one element of the vectors that the bench exchanges."""
 
-GLANCE_S = 0.1
+POLL_S = 0.1
 """Interval at which the hub's events and state are polled."""
 
 
@@ -42,7 +43,7 @@ class ServeOptions:
     tls: str | None
     insecure: bool
     congestion: str | None
-    most_jobs: int
+    max_jobs: int
     memory: str | None
     metrics: str | None
     log_as_json: bool
@@ -62,7 +63,7 @@ class ServeOptions:
             cores=self.cores,
             pin=self.pin,
             memory=None if self.memory is None else _memory(self.memory),
-            most_jobs=self.most_jobs,
+            max_jobs=self.max_jobs,
             congestion=self.congestion,
         )
 
@@ -95,11 +96,11 @@ def serve(options: ServeOptions) -> int:
 
 def _memory(text: str) -> int:
     """Parses ``--memory``."""
-    from syncline.hub.service import LEAST_MEMORY
+    from syncline.hub.service import MIN_MEMORY
 
     memory = _bytes("--memory", text)
-    if memory < LEAST_MEMORY:
-        allowed = f"at least {LEAST_MEMORY // 1024} KiB"
+    if memory < MIN_MEMORY:
+        allowed = f"at least {MIN_MEMORY // 1024} KiB"
         raise_errors(error(Code.BAD_VALUE, "too little memory for a hub", key="--memory", found=text, allowed=allowed))
     return memory
 
@@ -108,7 +109,7 @@ def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
     """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end."""
     is_draining = False
     while not service.ended:
-        time.sleep(GLANCE_S)
+        time.sleep(POLL_S)
         for event in service.events():
             log.write(event)
         status = service.status()
@@ -126,7 +127,7 @@ def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
 
 
 WORDS = {
-    "listening": "hub listening at {addresses} with {cores} cores",
+    "listening": "hub listening at {addresses} with {cores}",
     "metrics": "metrics at http://{address}/metrics",
     "job_opened": "job {job} opened",
     "job_ended": "job {job} ended",
@@ -138,9 +139,12 @@ WORDS = {
     "connection_refused": "a connection from {from} was refused: {why} ({refused} so far)",
     "draining": "shutting down: refusing new jobs, waiting for {jobs}",
     "failed": "hub failed: {why}",
-    "ended": "hub ended; {cut_off} jobs cut off",
+    "ended": "hub ended; {cut_off} cut off",
 }
 """The text log's line for each event."""
+
+COUNTED = {"cores": "core", "cut_off": "job"}
+"""What the numbers in these lines count."""
 
 
 class _Log:
@@ -155,6 +159,7 @@ class _Log:
             say(json.dumps({"time": round(time.time(), 3), **event}))
             return
         words = {key: ", ".join(each) or "none" if isinstance(each, list) else each for key, each in event.items()}
+        words |= {key: counted(event[key], word) for key, word in COUNTED.items() if key in event}
         say(f"{time.strftime('%H:%M:%S')} {WORDS[event['event']].format(**words)}")
 
 
@@ -207,8 +212,8 @@ def bench(options: BenchOptions) -> int:
 def _require_measurable(options: BenchOptions, nbytes: int, chunk: int) -> None:
     """Raises :class:`SynclineError` if the vectors do not fit this machine's memory, or a hub allows no such chunks."""
     from syncline.hub.service import available_memory
-    from syncline.hub.worker import CHUNKS, MOST_CHUNKS
-    from syncline.quantity import counted, size
+    from syncline.hub.worker import CHUNKS, MAX_CHUNKS
+    from syncline.quantity import size
 
     if nbytes < FLOAT or nbytes % FLOAT:
         raise_errors(
@@ -229,8 +234,8 @@ def _require_measurable(options: BenchOptions, nbytes: int, chunk: int) -> None:
         allowed = f"{size(CHUNKS[0])} to {size(CHUNKS[-1])}"
         message = "not a valid size for chunks"
         raise_errors(error(Code.BAD_VALUE, message, key="--chunk", found=options.chunk, allowed=allowed))
-    if (chunks := -(-nbytes // chunk)) > MOST_CHUNKS:
-        allowed = f"at most {MOST_CHUNKS} chunks; this size makes {chunks}"
+    if (chunks := -(-nbytes // chunk)) > MAX_CHUNKS:
+        allowed = f"at most {MAX_CHUNKS} chunks; this size makes {chunks}"
         raise_errors(error(Code.BAD_VALUE, "too many chunks", key="--chunk", found=options.chunk, allowed=allowed))
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
-from syncline.input.problem import cannot_write, error, nearest, raise_errors
+from syncline.input.problem import cannot_write, error, exists_already, nearest, raise_errors
 from syncline.terminal.streams import say
 
 
@@ -29,11 +29,8 @@ def init(name: str, template: str, *, listing: bool, force: bool) -> int:
         raise_errors(
             error(Code.BAD_VALUE, "NAME is empty", found=name or "nothing", help="write a name: syncline init scenario")
         )
-    place = Mark(Text(target.as_posix(), ()), 0, 0, 0)
     if target.exists() and not force:
-        raise_errors(
-            error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force")
-        )
+        raise_errors(exists_already(target))
     from syncline.config import schema
 
     try:

@@ -14,6 +14,7 @@ from syncline.files import write_whole
 from syncline.input import yaml
 from syncline.input.problem import cannot_write, error, nearest, raise_errors
 from syncline.models import times
+from syncline.quantity import counted
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import say
 
@@ -39,7 +40,7 @@ class ProfileOptions:
 def profile(options: ProfileOptions) -> int:
     """Measures a module's layers and writes their times to a file."""
     from syncline.models.traced import factory
-    from syncline.models.traced.measure import Plan, measure
+    from syncline.models.traced.measure import Repeats, measure
 
     out, batch = options.out, options.batch
     shapes = [_input(each) for each in options.inputs]
@@ -58,7 +59,7 @@ def profile(options: ProfileOptions) -> int:
                 help="add --input 3x224x224, or let the factory return a pair of module and inputs",
             )
         with Waiting(quiet=options.quiet) as waiting:
-            found = measure(module, example, Plan(options.device, options.repeats, options.warm_up), waiting)
+            found = measure(module, example, Repeats(options.device, options.repeats, options.warm_up), waiting)
     try:
         write_whole(Path(out), times.text(found, out))
     except OSError as problem:
@@ -82,7 +83,7 @@ def _require_writable(out: str) -> None:
 def _summary(found: times.Times, out: str) -> None:
     """Prints to stderr what was measured and where the table is."""
     layers = found.by_layer()
-    say(f"Measured {len(layers)} layer{'' if len(layers) == 1 else 's'} of {found.label}")
+    say(f"Measured {counted(len(layers), 'layer')} of {found.label}")
     say(f"Wrote {out}; use it as compute: {{ model: table, file: {out} }}")
 
 

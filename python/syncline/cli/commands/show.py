@@ -55,15 +55,15 @@ def show(
 
 
 def _keep(view: dict[str, Any], name: str, file: str) -> None:
-    from syncline.report.drawings.svg import MOST_LINKS, svg
+    from syncline.report.drawings.svg import MAX_LINKS, svg
 
-    if view["links"] > MOST_LINKS:
+    if view["links"] > MAX_LINKS:
         raise_errors(
             error(
                 Code.BAD_VALUE,
                 "the fabric has too many links for a picture",
                 found=str(view["links"]),
-                allowed=f"at most {MOST_LINKS}",
+                allowed=f"at most {MAX_LINKS}",
                 help="draw a smaller fabric of the same kind: change its sizes with --set",
             )
         )

@@ -236,9 +236,9 @@ def _numbers(layout: Layout, ranges: Iterable[tuple[int, int]]) -> list[int]:
     for first, last in ranges:
         processes.require_host(layout, last, key="--hosts")
         found += range(first, last + 1)
-    if len(found) > processes.MOST_RANKS:
+    if len(found) > processes.MAX_RANKS:
         ranks = f"{len(found)} ranks"
-        allowed = f"at most {processes.MOST_RANKS}"
+        allowed = f"at most {processes.MAX_RANKS}"
         raise_errors(error(Code.BAD_VALUE, "too many ranks", key="--hosts", found=ranks, allowed=allowed))
     return found
 

@@ -11,11 +11,12 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.config.load import Loaded, resolve
 from syncline.design.bandwidth.algorithms import Algorithms, entries
-from syncline.design.bandwidth.spec import MOST_CANDIDATES, Spec, WeightedJob
+from syncline.design.bandwidth.spec import MAX_CANDIDATES, Spec, WeightedJob
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, from_python
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override, Source, from_argument
+from syncline.models.operators.resolve import divisors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -111,14 +112,14 @@ class BandwidthRequest:
             for sizes in _factorisations(npus, count):
                 for words in itertools.product(*of_dims):
                     found += 1
-                    if found > MOST_CANDIDATES:
+                    if found > MAX_CANDIDATES:
                         raise_errors(
                             error(
                                 Code.BAD_VALUE,
                                 "the search has too many shapes",
                                 mark=self.source.mark(("fabric",), key=True),
                                 key="fabric",
-                                allowed=f"at most {MOST_CANDIDATES}",
+                                allowed=f"at most {MAX_CANDIDATES}",
                                 help="allow fewer kinds or numbers of dimensions",
                             )
                         )
@@ -201,12 +202,7 @@ def _factorisations(number: int, parts: int) -> Iterator[tuple[int, ...]]:
         if number >= 2:
             yield (number,)
         return
-    for first in _divisors(number):
+    for first in divisors(number):
         if first >= 2:
             for rest in _factorisations(number // first, parts - 1):
                 yield (first, *rest)
-
-
-def _divisors(number: int) -> list[int]:
-    small = [each for each in range(1, int(number**0.5) + 1) if number % each == 0]
-    return sorted({*small, *(number // each for each in small)})

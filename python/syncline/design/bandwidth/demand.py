@@ -1,7 +1,7 @@
 """The demand of a job on each dimension of a fabric: the coefficients of the optimisation.
 
 The time of a step is the sum of its compute and its exchanges, one after the other (hier2021 IV: communication of
-model- and of data-parallel ranks takes turns). An exchange takes as long as in the dimension that it keeps busy
+tensor- and data-parallel ranks takes turns). An exchange takes as long as in the dimension that it keeps busy
 longest: its bytes there over the rate of an NPU (hier2021 IV-B). These bytes are measured: each kind of exchange is
 simulated alone, and the time for which the busiest link of a dimension sends gives its bytes. This accounts for groups
 that use only some of a dimension's links, and for algorithms that send more than the minimum.

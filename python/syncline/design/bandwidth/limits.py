@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from syncline.design.bandwidth.price import Price
     from syncline.errors import Diagnostic
 
-LEAST = 1e3
+MIN_RATE = 1e3
 """Default lower bound of a dimension, in bytes per second; a dimension that carries nothing gets this rate."""
-MOST = 1e15
+MAX_RATE = 1e15
 """Default upper bound of a dimension, in bytes per second."""
 CLOSE = 1e-5
 """A rate may exceed a bound by this fraction, since rates are rounded to six digits."""
@@ -58,7 +58,7 @@ class Limits:
             if least > most * (1 + 1e-12):
                 why = f"dimension {name} must have at least {shown(least)} and at most {shown(most)}"
                 return f"bandwidth.{name}", f"{why}, by `order`" if self.descending else why
-        asked = [least if least > LEAST else 0.0 for least in self.least]
+        asked = [least if least > MIN_RATE else 0.0 for least in self.least]
         if self.rate is not None and sum(self.least) > self.rate * (1 + 1e-12):
             together = " together" if sum(each > 0 for each in asked) > 1 else ""
             why = self._asked(f" {shown(sum(asked))}{together}", floors=sum(asked) <= self.rate * (1 + 1e-12))
@@ -77,12 +77,12 @@ class Limits:
 
     def _asked(self, rate: str, *, floors: bool) -> str:
         """Says which dimensions must have at least which rate; with ``floors``, includes the default lower bounds."""
-        asked = [name for name, least in zip(self.names, self.least, strict=True) if least > LEAST]
+        asked = [name for name, least in zip(self.names, self.least, strict=True) if least > MIN_RATE]
         rest = [name for name in self.names if name not in asked]
         parts = [f"{_dimensions(asked)} must have at least{rate}"] if asked else []
         if floors and rest:
             each = " each" if len(rest) > 1 else ""
-            parts.append(f"{_dimensions(rest)} must have at least {shown(LEAST)}{each}, the default minimum")
+            parts.append(f"{_dimensions(rest)} must have at least {shown(MIN_RATE)}{each}, the default minimum")
         return " and ".join(parts)
 
     def unbounded(self, used: Sequence[bool]) -> str | None:
@@ -91,7 +91,7 @@ class Limits:
             return None
         for at, name in enumerate(self.names):
             priced = self.usd is not None and self.price is not None and self.price.per_rate[at] > 0
-            if used[at] and not priced and self.most[at] >= MOST:
+            if used[at] and not priced and self.most[at] >= MAX_RATE:
                 return name
         return None
 
@@ -99,9 +99,9 @@ class Limits:
         """Keys of the constraints that these rates break."""
         found = []
         for name, rate, least, most in zip(self.names, rates, self.least, self.most, strict=True):
-            if rate < least * (1 - CLOSE) and least > LEAST:
+            if rate < least * (1 - CLOSE) and least > MIN_RATE:
                 found.append(f"bandwidth.{name}.min")
-            if rate > most * (1 + CLOSE) and most < MOST:
+            if rate > most * (1 + CLOSE) and most < MAX_RATE:
                 found.append(f"bandwidth.{name}.max")
         if self.descending and any(above > below * (1 + CLOSE) for below, above in pairwise(rates)):
             found.append("order")
@@ -119,9 +119,9 @@ class Limits:
         if self.usd is not None and self.price is not None and self.price.usd(rates) >= self.usd * (1 - NEAR):
             found.append("budget.usd")
         for name, rate, least, most in zip(self.names, rates, self.least, self.most, strict=True):
-            if rate <= least * (1 + NEAR) and least > LEAST:
+            if rate <= least * (1 + NEAR) and least > MIN_RATE:
                 found.append(f"bandwidth.{name}.min")
-            if rate >= most * (1 - NEAR) and most < MOST:
+            if rate >= most * (1 - NEAR) and most < MAX_RATE:
                 found.append(f"bandwidth.{name}.max")
         if self.descending:
             pairs = zip(self.names[1:], pairwise(rates), strict=True)
@@ -136,7 +136,7 @@ def _dimensions(names: Sequence[str]) -> str:
 def limits(request: BandwidthRequest, candidate: Candidate, price: Price | None) -> Limits:
     """The constraints of a spec, for one shape."""
     spec, names = request.spec, candidate.names
-    least, most = [LEAST] * len(names), [MOST] * len(names)
+    least, most = [MIN_RATE] * len(names), [MAX_RATE] * len(names)
     for key, bounds in spec.bandwidth.items():
         at = len(names) - 1 if key == "last" else names.index(key) if key in names else None
         if at is None:
@@ -146,7 +146,7 @@ def limits(request: BandwidthRequest, candidate: Candidate, price: Price | None)
             least[at] = max(least[at], bytes_per_s(low))
         if high is not None:
             most[at] = min(most[at], bytes_per_s(high))
-            least[at] = most[at] if low is None and most[at] < LEAST else least[at]
+            least[at] = most[at] if low is None and most[at] < MIN_RATE else least[at]
     descending = spec.order == "descending"
     if descending:
         for at in reversed(range(len(names) - 1)):

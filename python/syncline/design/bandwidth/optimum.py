@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
-from syncline.design.bandwidth.limits import MOST
+from syncline.design.bandwidth.limits import MAX_RATE
 from syncline.extras import install
 from syncline.input.problem import error, raise_errors
 
@@ -77,7 +77,7 @@ def optimum(
     constraints = []
     for at in free:
         constraints.append(b[at] >= limits.least[at] / scale)
-        if limits.most[at] < MOST:
+        if limits.most[at] < MAX_RATE:
             constraints.append(b[at] <= limits.most[at] / scale)
     if limits.descending:
         constraints += [rate(at) >= rate(at + 1) for at in range(dims - 1) if at in b or at + 1 in b]

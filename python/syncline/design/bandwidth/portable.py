@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.input.words import PASSES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SAID = ("parallel", "iterations", "micro_batches", "global_batch")
 """Keys that do not describe the module itself."""
-_WORK = ("forward", "input_grad", "weight_grad", "update")
 
 
 def layers(workload: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,8 +29,8 @@ def layers(workload: Mapping[str, Any], resolved: Mapping[str, Any]) -> dict[str
 
 def _layer(layer: Mapping[str, Any]) -> dict[str, Any]:
     """A layer in the form that users write, without passes that have no work."""
-    written = {key: value for key, value in layer.items() if key not in _WORK and value is not None}
-    for key in _WORK:
+    written = {key: value for key, value in layer.items() if key not in PASSES and value is not None}
+    for key in PASSES:
         work = layer.get(key, "none")
         if work != "none":
             written[key] = work["ops"] if "ops" in work else work["time"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from syncline.design.bandwidth.algorithms import described
 from syncline.design.bandwidth.schemes import Scheme
 from syncline.quantity import counted, digits, listed, money, percent, rate, time
 from syncline.report.subject import calibration
+from syncline.terminal import streams
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
@@ -41,10 +41,7 @@ def screen(found: SearchResult, width: int) -> RenderableType:
 
 def as_text(found: SearchResult, width: int = 100) -> str:
     """The screen as text."""
-    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-    with console.capture() as captured:
-        console.print(screen(found, width), crop=False)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    return streams.as_text(screen(found, width), width)
 
 
 def _parts(found: SearchResult, width: int) -> Iterator[RenderableType]:

@@ -11,7 +11,7 @@ from syncline.codes import Code
 from syncline.design.bandwidth import schemes
 from syncline.design.bandwidth.algorithms import Algorithms, chosen
 from syncline.design.bandwidth.demand import Cache, Demand, check_job, demand_of, together
-from syncline.design.bandwidth.limits import LEAST, MOST, Limits, check_names, limits
+from syncline.design.bandwidth.limits import MAX_RATE, MIN_RATE, Limits, check_names, limits
 from syncline.design.bandwidth.optimum import optimum, solver
 from syncline.design.bandwidth.price import Price, price_of
 from syncline.design.bandwidth.schemes import Scheme
@@ -34,7 +34,7 @@ _COLUMNS = tuple(Scheme)
 _TIE = 1e-4
 """Shapes whose times or costs differ by less than this fraction count as equally good."""
 _NOTED = 1e-3
-"""Least fraction by which a simulated allocation must be better to replace another as the best."""
+"""Minimum fraction by which a simulated allocation must be better to replace another as the best."""
 _CHEAPEST = 20
 """The cheapest network of the front costs the price of the fastest one divided by this."""
 _MANY = 1 << 16
@@ -136,7 +136,7 @@ class SearchResult:
 
 
 @dataclass(frozen=True)
-class _Case:
+class _Prepared:
     """A shape with the demands of jobs on it, and its constraints."""
 
     candidate: Candidate
@@ -176,13 +176,13 @@ class _Case:
             yield self.allocation(Scheme.BY_TURNS, self._scaled(smart.shares), smart.sized_by)
 
     def _scaled(self, shares: Sequence[float]) -> list[float]:
-        """Rates with these shares that use up the budgets; a dimension with a share of 0 has :data:`LEAST`."""
+        """Rates with these shares that use up the budgets; a dimension with a share of 0 has :data:`MIN_RATE`."""
         whole = math.inf if self.limits.rate is None else self.limits.rate
         if self.limits.usd is not None and self.price is not None:
             each = sum(share * usd for share, usd in zip(shares, self.price.per_rate, strict=True))
             if each > 0:
                 whole = min(whole, (self.limits.usd - self.price.fixed) / each)
-        return [min(max(share * whole, LEAST), MOST) for share in shares]
+        return [min(max(share * whole, MIN_RATE), MAX_RATE) for share in shares]
 
 
 def readable(rate: float) -> float:
@@ -210,7 +210,7 @@ def search(request: BandwidthRequest, progress: Progress | None = None, warn: Wa
     candidates = request.candidates()
     check_names(request, candidates)
     solver()
-    best: list[tuple[_Case, Allocation]] = []
+    best: list[tuple[_Prepared, Allocation]] = []
     skipped: list[tuple[str, str]] = []
     reasons: list[tuple[str, str]] = []
     refused: list[SynclineError] = []
@@ -218,39 +218,39 @@ def search(request: BandwidthRequest, progress: Progress | None = None, warn: Wa
     for at, candidate in enumerate(candidates):
         report(0.6 * at / len(candidates), f"shape {at + 1} of {len(candidates)}: {candidate.shape}")
         try:
-            case = _case(request, candidate, cache, warn)
+            prepared = _prepare(request, candidate, cache, warn)
         except SynclineError as problem:
             refused.append(problem)
             skipped.append((candidate.shape, problem.diagnostics[0]["message"]))
             continue
-        if (why := case.limits.problem()) is not None:
+        if (why := prepared.limits.problem()) is not None:
             reasons.append(why)
             skipped.append((candidate.shape, why[1]))
         else:
-            best.append((case, _best(request, case)))
+            best.append((prepared, _best(request, prepared)))
     if not best:
         _raise_infeasible(request, reasons, refused)
 
-    def objective(pair: tuple[_Case, Allocation]) -> float:
+    def objective(pair: tuple[_Prepared, Allocation]) -> float:
         return pair[1].objective(per_cost=_per_cost(request))
 
     _settle(request, best, cache, objective, report)
     # Of equally good shapes, prefer the one with the fewest dimensions.
     ties = [pair for pair in best if objective(pair) <= objective(best[0]) * (1 + _TIE)]
     best.sort(key=lambda pair: pair not in ties or len(pair[1].rates) > min(len(each.rates) for _, each in ties))
-    case, winner = best[0]
+    prepared, winner = best[0]
     front = _front(request, [each for each, _ in best], winner, report) if request.spec.objective == "pareto" else []
-    allocations = [*case.schemes(), *(allocation for _, allocation in best)]
-    found = SearchResult(request, winner, case.candidate, allocations, front, skipped)
+    allocations = [*prepared.schemes(), *(allocation for _, allocation in best)]
+    found = SearchResult(request, winner, prepared.candidate, allocations, front, skipped)
     _simulate(found, [each for each, _ in best], report)
     return found
 
 
 def _settle(
     request: BandwidthRequest,
-    best: list[tuple[_Case, Allocation]],
+    best: list[tuple[_Prepared, Allocation]],
     cache: Cache,
-    objective: Callable[[tuple[_Case, Allocation]], float],
+    objective: Callable[[tuple[_Prepared, Allocation]], float],
     report: Progress,
 ) -> None:
     """Sorts shapes, best first, and settles the best ones."""
@@ -258,16 +258,16 @@ def _settle(
     most = max(request.spec.simulate, _MEASURED)
     while True:
         best.sort(key=objective)
-        rough = (at for at, (case, _) in enumerate(best[:most]) if case.candidate.shape not in settled)
+        rough = (at for at, (prepared, _) in enumerate(best[:most]) if prepared.candidate.shape not in settled)
         if (at := next(rough, None)) is None:
             return
-        case, allocation = best[at]
-        report(0.6 + 0.1 * len(settled) / len(best), f"measuring {case.candidate.shape} at its best rates")
-        settled.add(case.candidate.shape)
-        best[at] = _settled(request, case, allocation, cache)
+        prepared, allocation = best[at]
+        report(0.6 + 0.1 * len(settled) / len(best), f"measuring {prepared.candidate.shape} at its best rates")
+        settled.add(prepared.candidate.shape)
+        best[at] = _settled(request, prepared, allocation, cache)
 
 
-def _case(request: BandwidthRequest, candidate: Candidate, cache: Cache, warn: Warned | None) -> _Case:
+def _prepare(request: BandwidthRequest, candidate: Candidate, cache: Cache, warn: Warned | None) -> _Prepared:
     rates = [_NOMINAL] * len(candidate.sizes)
     priced = None
     for at in range(len(request.jobs)):
@@ -294,7 +294,7 @@ def _case(request: BandwidthRequest, candidate: Candidate, cache: Cache, warn: W
                 help=f"give `budget.rate_per_npu`, or `bandwidth: {{ {free}: {{ max: ... }} }}`",
             )
         )
-    return _Case(candidate, jobs, bounds, priced, request.spec.npu_usd * candidate.npus, algorithms)
+    return _Prepared(candidate, jobs, bounds, priced, request.spec.npu_usd * candidate.npus, algorithms)
 
 
 def _demands(
@@ -316,29 +316,31 @@ def _choices(request: BandwidthRequest, candidate: Candidate, rates: Sequence[in
     return [chosen(request.scenario(at, candidate, rates)) for at in range(len(request.jobs))]
 
 
-def _best(request: BandwidthRequest, case: _Case) -> Allocation:
+def _best(request: BandwidthRequest, prepared: _Prepared) -> Allocation:
     """The allocation with the best rates of a shape."""
-    rates = optimum(case.jobs, case.limits, per_cost=_per_cost(request), besides=case.npus_usd)
-    return case.allocation(Scheme.OPTIMUM, rates)
+    rates = optimum(prepared.jobs, prepared.limits, per_cost=_per_cost(request), besides=prepared.npus_usd)
+    return prepared.allocation(Scheme.OPTIMUM, rates)
 
 
-def _settled(request: BandwidthRequest, case: _Case, best: Allocation, cache: Cache) -> tuple[_Case, Allocation]:
+def _settled(
+    request: BandwidthRequest, prepared: _Prepared, best: Allocation, cache: Cache
+) -> tuple[_Prepared, Allocation]:
     """Chooses algorithms and measures exchanges at the best rates, and optimises again, until nothing changes.
 
     If that does not converge, returns the round with the best prediction.
     """
-    tried: list[tuple[_Case, Allocation]] = []
+    tried: list[tuple[_Prepared, Allocation]] = []
     for _ in range(_ROUNDS):
         rates = bits(best.rates)
-        algorithms = _choices(request, case.candidate, rates)
-        jobs = _demands(request, case.candidate, rates, algorithms, cache)
-        before, was = case.algorithms, best.objective(per_cost=_per_cost(request))
-        case = replace(case, algorithms=algorithms, jobs=jobs)
-        best = _best(request, case)
+        algorithms = _choices(request, prepared.candidate, rates)
+        jobs = _demands(request, prepared.candidate, rates, algorithms, cache)
+        before, was = prepared.algorithms, best.objective(per_cost=_per_cost(request))
+        prepared = replace(prepared, algorithms=algorithms, jobs=jobs)
+        best = _best(request, prepared)
         now = best.objective(per_cost=_per_cost(request))
         if algorithms == before and abs(now - was) <= _SETTLED * was:
-            return case, best
-        tried.append((case, best))
+            return prepared, best
+        tried.append((prepared, best))
     return min(tried, key=lambda pair: pair[1].objective(per_cost=_per_cost(request)))
 
 
@@ -348,22 +350,26 @@ def _per_cost(request: BandwidthRequest) -> bool:
     return spec.objective == "performance_per_cost" or (spec.objective == "pareto" and spec.npu_usd > 0)
 
 
-def _front(request: BandwidthRequest, cases: Sequence[_Case], winner: Allocation, report: Progress) -> list[Allocation]:
+def _front(
+    request: BandwidthRequest, shapes: Sequence[_Prepared], winner: Allocation, report: Progress
+) -> list[Allocation]:
     """Optima for a range of budgets, over all shapes, without those that another one beats in both time and cost.
 
     The winner is one of them.
     """
     found = [winner]
     points = request.spec.points
-    for at, case in enumerate(cases):
-        report(0.7 + 0.2 * at / len(cases), f"time against cost of {case.candidate.shape}")
-        fastest = case.allocation(Scheme.OPTIMUM, optimum(case.jobs, case.limits))
+    for at, prepared in enumerate(shapes):
+        report(0.7 + 0.2 * at / len(shapes), f"time against cost of {prepared.candidate.shape}")
+        fastest = prepared.allocation(Scheme.OPTIMUM, optimum(prepared.jobs, prepared.limits))
         found.append(fastest)
-        if case.price is None or not fastest.usd:
+        if prepared.price is None or not fastest.usd:
             continue
-        low = max(case.price.usd(case.limits.least) * (1 + 1e-6), fastest.usd / _CHEAPEST)
+        low = max(prepared.price.usd(prepared.limits.least) * (1 + 1e-6), fastest.usd / _CHEAPEST)
         steps = (low * (fastest.usd / low) ** (step / (points - 1)) for step in range(points - 1))
-        found += [case.allocation(Scheme.OPTIMUM, optimum(case.jobs, case.limits, usd=usd)) for usd in steps]
+        found += [
+            prepared.allocation(Scheme.OPTIMUM, optimum(prepared.jobs, prepared.limits, usd=usd)) for usd in steps
+        ]
     # If the fastest is also the winner, list it once.
     found = [winner, *(each for each in found if (each.shape, each.rates) != (winner.shape, winner.rates))]
     found.sort(key=lambda each: (each.usd or 0.0, each.total_s))
@@ -374,13 +380,13 @@ def _front(request: BandwidthRequest, cases: Sequence[_Case], winner: Allocation
     return front
 
 
-def _simulate(found: SearchResult, cases: Sequence[_Case], report: Progress) -> None:
+def _simulate(found: SearchResult, shapes: Sequence[_Prepared], report: Progress) -> None:
     """Simulates the results: all schemes on the winner's shape, the best other shapes, points of the front.
 
     The one that is best as simulated becomes the winner, whatever was predicted.
     """
     request, predicted = found.request, found.winner
-    of_shape = {case.candidate.shape: case for case in cases}
+    of_shape = {prepared.candidate.shape: prepared for prepared in shapes}
     most = request.spec.simulate
     own = [each for each in found.allocations if each.shape == predicted.shape and each is not predicted]
     others = [each for each in found.allocations if each.shape != predicted.shape][: most - 1]
@@ -394,8 +400,8 @@ def _simulate(found: SearchResult, cases: Sequence[_Case], report: Progress) -> 
         allocation = waiting[done]
         report(0.9 + 0.1 * done / len(waiting), f"simulation of {allocation.scheme} on {allocation.shape}")
         done += 1
-        case = of_shape[allocation.shape]
-        tried = trial(Setup(request, case.candidate, case.jobs, allocation.rates, case.algorithms))
+        prepared = of_shape[allocation.shape]
+        tried = trial(Setup(request, prepared.candidate, prepared.jobs, allocation.rates, prepared.algorithms))
         simulated = replace(allocation, simulated=tried.times, used=tried.used)
         for allocations in (found.allocations, found.front):
             allocations[:] = [simulated if each is allocation else each for each in allocations]
@@ -417,7 +423,7 @@ def _better(one: Allocation, other: Allocation, request: BandwidthRequest) -> bo
     return not one.broken and one.objective(per_cost=per_cost) < other.objective(per_cost=per_cost) * (1 - _NOTED)
 
 
-def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: Trial, case: _Case) -> None:
+def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: Trial, prepared: _Prepared) -> None:
     """Makes the allocation that is best as simulated the winner, and adds notes for the reader."""
     shape = winner.shape
     if not any(each is winner for each in found.allocations):
@@ -433,12 +439,12 @@ def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: 
     found.allocations = own + [
         each for each in found.allocations if each.shape != shape and each.scheme == Scheme.OPTIMUM
     ]
-    found.winner, found.candidate, found.results = winner, case.candidate, tried.results
-    found.algorithms = case.algorithms
-    found.is_settled = _choices(found.request, case.candidate, bits(winner.rates)) == case.algorithms
+    found.winner, found.candidate, found.results = winner, prepared.candidate, tried.results
+    found.algorithms = prepared.algorithms
+    found.is_settled = _choices(found.request, prepared.candidate, bits(winner.rates)) == prepared.algorithms
     if not found.is_settled:
-        found.notes.append(_unsettled(found, case))
-    smart = schemes.smart(together(case.jobs))
+        found.notes.append(_unsettled(found, prepared))
+    smart = schemes.smart(together(prepared.jobs))
     if isinstance(smart, str):
         found.notes.append(f"`{Scheme.BY_TURNS}` does not apply here: {smart}")
     elif smart.sized_by:
@@ -447,7 +453,7 @@ def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: 
             "parallelism determine its rate"
         )
     if (
-        why := apart(Setup(found.request, case.candidate, case.jobs, winner.rates, case.algorithms), tried)
+        why := apart(Setup(found.request, prepared.candidate, prepared.jobs, winner.rates, prepared.algorithms), tried)
     ) is not None:
         found.notes.append(why)
     if (winner.scheme, shape) != (predicted.scheme, predicted.shape):
@@ -458,10 +464,12 @@ def _win(found: SearchResult, predicted: Allocation, winner: Allocation, tried: 
         )
 
 
-def _unsettled(found: SearchResult, case: _Case) -> str:
+def _unsettled(found: SearchResult, prepared: _Prepared) -> str:
     """The note that other algorithms would be chosen for the winner's rates, with their time."""
-    own = trial(Setup(found.request, case.candidate, case.jobs, found.winner.rates, [None] * len(case.jobs)))
-    taken = sum(weight * each for (weight, _), each in zip(case.jobs, own.times, strict=True))
+    own = trial(
+        Setup(found.request, prepared.candidate, prepared.jobs, found.winner.rates, [None] * len(prepared.jobs))
+    )
+    taken = sum(weight * each for (weight, _), each in zip(prepared.jobs, own.times, strict=True))
     steps = "the steps take" if found.request.spec.jobs else "the step takes"
     return (
         f"at these rates other algorithms would be chosen, with which {steps} {time(taken)}; the scenario keeps the "

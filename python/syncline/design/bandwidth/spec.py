@@ -16,7 +16,7 @@ from syncline.input.units import Rate
 Shape = Annotated[str, AfterValidator(check_shape)]
 Kind = Literal["ring", "fully_connected", "switch"]
 
-MOST_CANDIDATES = 20_000
+MAX_CANDIDATES = 20_000
 """Maximum number of shapes of a search."""
 
 
@@ -24,7 +24,7 @@ class Shapes(Strict):
     """The shape of the fabric, or several to choose from. The search finds the rates."""
 
     shape: Annotated[
-        Shape | Annotated[list[Shape], Field(min_length=1, max_length=MOST_CANDIDATES)] | None,
+        Shape | Annotated[list[Shape], Field(min_length=1, max_length=MAX_CANDIDATES)] | None,
         either("a shape such as Ring(8)_Switch(128), or a list of shapes"),
     ] = None
     """A shape such as `Ring(8)_Switch(128)`, lowest dimension first; or a list of shapes, all with the same number of
@@ -62,7 +62,7 @@ class Shapes(Strict):
             for key in ("dims", "kinds"):
                 if key in self.model_fields_set:
                     raise validation_error(
-                        f"`{key}` has no meaning with `shape`", at=(key,), help=f"remove `{key}`, or give `npus`"
+                        f"`{key}` has no effect with `shape`", at=(key,), help=f"remove `{key}`, or give `npus`"
                     )
         for at, name in enumerate(self.names or ()):
             if name == "last":

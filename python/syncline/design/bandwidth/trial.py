@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 APART = 0.05
 """Fraction by which simulation and prediction must differ for a note."""
 _CAUSE = 0.2
-"""Least fraction of a difference that a reason must explain to be named."""
+"""Minimum fraction of a difference that a reason must explain to be named."""
 _MORE, _TIMES = 4, "four times"
 """Factor by which the number of chunks is raised, to see whether the chunks cause the difference."""
-_MOST = 2**32 - 1
+_MAX_CHUNKS = 2**32 - 1
 """Maximum number of chunks of a scenario."""
 _LARGE = 5_000_000
 """A run with this many events after raising the number of chunks is not tried."""
@@ -154,7 +154,9 @@ def _run(setup: Setup, job: int, *, chunks: int = 1) -> Result:
     loaded = setup.request.scenario(job, setup.candidate, bits(setup.rates), setup.algorithms[job])
     if chunks > 1:
         collectives = loaded.resolved["collectives"]
-        collectives["chunks"] = min(collectives["chunks"] * chunks, _MOST)
-        collectives["chunks_of"] = {kind: min(each * chunks, _MOST) for kind, each in collectives["chunks_of"].items()}
+        collectives["chunks"] = min(collectives["chunks"] * chunks, _MAX_CHUNKS)
+        collectives["chunks_of"] = {
+            kind: min(each * chunks, _MAX_CHUNKS) for kind, each in collectives["chunks_of"].items()
+        }
         loaded.resolved["report"] = False
     return run(loaded)

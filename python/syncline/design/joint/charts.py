@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.design.joint.traffic import Traffic, traffic_of
 from syncline.input.units import bytes_per_s
-from syncline.quantity import counted, digits, listed, money, percent, size, time
+from syncline.quantity import counted, digits, listed, money, npu_number, percent, size, time
 from syncline.report.html.chart import Chart, rounded
 
 if TYPE_CHECKING:
     from syncline.design.joint.answer import Found
 
 CELLS = 128
-"""Most rows of the map of traffic; with more servers, a cell is the sum of a block of servers."""
+"""Maximum number of rows of the map of traffic; with more servers, a cell is the sum of a block of servers."""
 MATCHED = "transfers between the two"
-OTHER = "interfaces that were left"
+OTHER = "leftover interfaces"
 
 
 def all_of(found: Found) -> list[Chart]:
@@ -120,8 +120,9 @@ def _busy(found: Found) -> dict[tuple[int, int], float]:
     if found.result is None:
         return {}
     table = found.result.table("links")
-    ends = ((int(end.removeprefix("NPU ")) for end in table[side]) for side in ("from", "to"))
-    return {(source, target): share or 0.0 for source, target, share in zip(*ends, table["utilization"], strict=True)}
+    ends = (map(npu_number, table[side]) for side in ("from", "to"))
+    links = zip(*ends, table["utilization"], strict=True)
+    return {(a, b): share or 0.0 for a, b, share in links if a is not None and b is not None}
 
 
 def traffic_map(found: Found) -> Chart:

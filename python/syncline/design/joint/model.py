@@ -10,7 +10,7 @@ from syncline.config.torch_module import folder_of, no_inputs, running
 from syncline.input.problem import error, raise_errors
 from syncline.models.errors import unknown_name
 from syncline.models.operators import build, chain, from_layers
-from syncline.models.operators.registry import positive
+from syncline.models.operators.registry import check_range
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ def _of_module(given: Module, spec: Joint, source: Source) -> OperatorModel:
             raise_errors(
                 error(
                     Code.BAD_MODULE,
-                    "the factory's inputs are no tensors with a first size, so their batch is unknown",
+                    "the factory's inputs are not tensors with a first dimension, so their batch size is unknown",
                     key="inputs",
                     help="give `inputs`",
                 )
@@ -100,5 +100,5 @@ def _batch(parameters: Mapping[str, Any]) -> int | None:
             raise unknown_name(key, key, ["batch"])
     batch: int | None = parameters.get("batch")
     if batch is not None:
-        positive("batch", batch)
+        check_range("batch", batch)
     return batch

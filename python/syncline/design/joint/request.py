@@ -21,7 +21,7 @@ from syncline.input.units import decimal
 from syncline.models.accelerators import find
 from syncline.models.errors import ModelError
 from syncline.models.operators import Cluster, resolve
-from syncline.models.operators.measured import Measured
+from syncline.models.operators.measured import MeasuredTable
 from syncline.models.operators.measured import read as read_measured
 from syncline.models.registry import countable
 from syncline.models.types import types
@@ -72,7 +72,7 @@ class JointRequest:
             self._refuse(problem, ("server", "accelerator"))
 
     @cached_property
-    def measured(self) -> Measured | None:
+    def measured(self) -> MeasuredTable | None:
         """The table of measured times, if the spec names one."""
         if self.spec.measured is None:
             return None

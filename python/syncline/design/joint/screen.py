@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from syncline.design.joint.answer import Found
 
 OPERATORS = 8
-"""Most rows of the strategy."""
+"""Maximum number of rows of the strategy."""
 
 
 def screen(found: Found, width: int) -> RenderableType:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
+from syncline.cores import usable_cores
 from syncline.design.joint.answer import (
     AllReduce,
     Answer,
@@ -80,7 +80,7 @@ def search(request: JointRequest, progress: Progress | None = None) -> Found:
 
 
 CANDIDATES = 4
-"""Most answers that are simulated to find the fastest."""
+"""Maximum number of answers that are simulated to find the fastest."""
 
 
 def _reranked(found: Found, report: Callable[[float], object]) -> Found:
@@ -187,9 +187,8 @@ def simulate(found: Found) -> Found:
 def _ask(
     request: JointRequest, cluster: dict[str, Any], method: Any, report: Callable[[float], object] | None = None
 ) -> Answer:
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     text = request.text(cluster, method)
-    return _answer(json.loads(_core.search_jointly(text, threads=threads, progress=report)))
+    return _answer(json.loads(_core.search_jointly(text, threads=usable_cores(), progress=report)))
 
 
 def _answer(found: dict[str, Any]) -> Answer:

@@ -16,8 +16,8 @@ from syncline.input.units import Rate, Time
 Count = Annotated[int, Field(ge=1, le=2**20)]
 _TREE_INTERFACES = 4
 """Interfaces that a pair of trees takes: an inner node of one tree has three neighbours, and one in the other tree."""
-MOST_SERVERS = 1024
-"""Most servers of a search: it stores a route between any two."""
+MAX_SERVERS = 1024
+"""Maximum number of servers of a search: it stores a route between any two."""
 
 
 class Module(Strict):
@@ -111,7 +111,7 @@ class Joint(Strict):
     parameters: dict[str, Any] = {}
     """Parameters of the model, such as `{ tables: 16, batch: 256 }`. `batch` is the samples of an accelerator. A module
     has only `batch`: without it, 32 if `inputs` are given, else the batch of the factory's inputs."""
-    servers: Annotated[int, Field(ge=2, le=MOST_SERVERS)]
+    servers: Annotated[int, Field(ge=2, le=MAX_SERVERS)]
     """Number of servers."""
     degree: Annotated[int, Field(ge=1, le=64)]
     """Interfaces of a server."""

@@ -57,7 +57,7 @@ class Heads:
 
 
 def rotary(tokens: int, width: int) -> Op:
-    """Rotate each pair of a token's elements by an angle that depends on its position (Su et al. 2021, RoPE).
+    """Rotates each pair of a token's elements by an angle that depends on its position (Su et al. 2021, RoPE).
 
     FLOP per element: two multiplications and an addition, forward and backward. Backward rotates the gradient back,
     which needs no input. Sines and cosines, one for each position and element, are not counted.
@@ -110,7 +110,7 @@ def attention(of: Heads, *, causal: bool, skips: bool) -> Op:
 
 
 def scores(batch: int, sequence: int, hidden: int, heads: int, *, kv_heads: int | None = None) -> Op:
-    """Multiply queries and keys: one score for each head and pair of tokens. ``hidden`` is the width of all heads."""
+    """Multiplies queries and keys: one score for each head and pair of tokens. ``hidden`` is the width of all heads."""
     tokens = batch * sequence
     keys = hidden // heads * (kv_heads or heads)
     return weightless(

@@ -8,7 +8,7 @@ from syncline.models.calculus.op import NOTHING, Image, Op, product
 def conv2d(
     batch: int, image: Image, channels: int, kernel: int, *, stride: int = 1, padding: int = 0, bias: bool = False
 ) -> tuple[Op, Image]:
-    """Convolve with a square window; the second result is the shape of the output.
+    """Convolves with a square window; the second result is the shape of the output.
 
     Multiply-adds: one for each output element, input channel and window element, including padding, as in published
     counts. As a matrix product (im2col), the rows are the positions of all samples.
@@ -28,7 +28,7 @@ def conv2d(
 
 
 def linear(rows: int, inputs: int, outputs: int, *, bias: bool = True) -> Op:
-    """Multiply ``rows`` vectors of ``inputs`` elements by a matrix, giving vectors of ``outputs`` elements."""
+    """Multiplies ``rows`` vectors of ``inputs`` elements by a matrix, giving vectors of ``outputs`` elements."""
     return product(
         "linear",
         rows=rows,

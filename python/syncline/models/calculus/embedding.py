@@ -25,7 +25,7 @@ def embedding(rows: int, entries: int, width: int) -> Op:
 
 
 def positions(samples: int, sequence: int, width: int, entries: int) -> Op:
-    """Add the trained vector of its position to each token; there are ``entries`` such vectors.
+    """Adds the trained vector of its position to each token; there are ``entries`` such vectors.
 
     1 FLOP for each element forward, and 1 backward to sum the gradients of the samples into the table's gradient. That
     gradient is dense: it is cleared, and each output gradient is read and added to its vector (read and written).
@@ -43,7 +43,7 @@ def positions(samples: int, sequence: int, width: int, entries: int) -> Op:
 
 
 def embedding_bag(samples: int, tables: int, entries: int, width: int, pooling: int) -> Op:
-    """Look up ``pooling`` vectors of ``width`` elements in each of ``tables`` tables for each sample, and add them up.
+    """Looks up and adds ``pooling`` vectors of ``width`` elements in each of ``tables`` tables, for each sample.
 
     Forward moves the vectors that are read, and takes 1 FLOP for each element except the first of a sum. Identifiers
     and sums, which are 1 / ``width`` and 1 / ``pooling`` of that traffic, are not counted, as in dlrm2020. Backward,

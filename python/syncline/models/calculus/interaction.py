@@ -6,14 +6,14 @@ from syncline.models.calculus.op import NOTHING, Amount, Op, weightless
 
 
 def concatenate(samples: int, vectors: int, width: int) -> Op:
-    """Concatenate the ``vectors`` of each sample; nothing is computed, forward or backward."""
+    """Concatenates the ``vectors`` of each sample; nothing is computed, forward or backward."""
     elements = samples * vectors * width
     each = Amount(0, 2 * elements)
     return Op("concatenate", 0, elements, elements, forward=each, input_grad=each, weight_grad=NOTHING)
 
 
 def dots(samples: int, vectors: int, width: int) -> Op:
-    """Compute the dot product of each pair of the ``vectors`` of a sample; the output also has the first vector.
+    """Computes the dot product of each pair of the ``vectors`` of a sample; the output also has the first vector.
 
     This is the product of the matrix of vectors with its transpose, of which one half is kept, without the diagonal.
     """

@@ -75,7 +75,7 @@ class Image:
         return self.channels * self.height * self.width
 
     def slide(self, channels: int, kernel: int, stride: int, padding: int) -> Image:
-        """Return the shape of the output of a square window, with ``padding`` on every side (rounded down)."""
+        """Returns the shape of the output of a square window, with ``padding`` on every side (rounded down)."""
 
         def positions(size: int) -> int:
             free = size + 2 * padding - kernel
@@ -113,7 +113,7 @@ class Op:
 
 
 def weightless(name: str, sizes: tuple[int, int, int], *, count: int, inputs: int, outputs: int) -> Op:
-    """Multiply two activations: both operands need a gradient, and each of the two costs the forward pass.
+    """Multiplies two activations: both operands need a gradient, and each of the two costs the forward pass.
 
     ``sizes`` are m, k and n of one of ``count`` products. The gradient of one operand reads the output gradient and the
     other operand, and writes itself; the two together read the output gradient twice and touch every input element
@@ -135,7 +135,7 @@ def weightless(name: str, sizes: tuple[int, int, int], *, count: int, inputs: in
 
 
 def product(name: str, *, rows: int, reduced: int, columns: int, parameters: int, inputs: int, outputs: int) -> Op:
-    """Multiply activations with weights: ``rows`` x ``reduced`` times ``reduced`` x ``columns``.
+    """Multiplies activations with weights: ``rows`` x ``reduced`` times ``reduced`` x ``columns``.
 
     Forward reads inputs and weights and writes outputs. The input gradient reads the output gradient and the weights
     and writes as many elements as there are inputs; the weight gradient reads inputs and the output gradient and

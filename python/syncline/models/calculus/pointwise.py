@@ -6,7 +6,7 @@ from syncline.models.calculus.op import NOTHING, Amount, Op
 
 
 def pointwise(name: str, elements: int, *, forward: int, backward: int) -> Op:
-    """Apply a function of one element that costs ``forward`` and ``backward`` FLOP.
+    """Applies a function of one element that costs ``forward`` and ``backward`` FLOP.
 
     Backward reads the saved input and the output gradient and writes the input gradient.
     """
@@ -37,7 +37,7 @@ def sigmoid(elements: int) -> Op:
 
 
 def residual(elements: int) -> Op:
-    """Add the input of a block to its result.
+    """Adds the input of a block to its result.
 
     Forward reads two operands and writes one. Backward adds the gradients of the two paths at the input of the block,
     which costs the same. ``inputs`` counts only the result of the block, which comes from the layer before.
@@ -56,7 +56,7 @@ def gelu(elements: int) -> Op:
 
 
 def gated(activation: Op) -> Op:
-    """Apply ``activation`` to one half of the inputs and multiply by the other half (Shazeer 2020, GLU variants).
+    """Applies ``activation`` to one half of the inputs and multiplies by the other half (Shazeer 2020, GLU variants).
 
     Forward reads both halves and writes the product: 1 FLOP more for each element. Backward reads both halves and the
     output gradient, recomputes the activation, takes two products, and writes two gradients.
@@ -79,7 +79,7 @@ def silu(elements: int) -> Op:
 
 
 def dropout(elements: int) -> Op:
-    """Multiply each element by 0 or a constant (Srivastava et al. 2014): 1 FLOP, forward and backward.
+    """Multiplies each element by 0 or a constant (Srivastava et al. 2014): 1 FLOP, forward and backward.
 
     The mask, one byte for each element, stays in memory until the backward pass. Making and moving it is not counted.
     """

@@ -6,7 +6,7 @@ from syncline.models.calculus.op import NOTHING, Amount, Image, Op
 
 
 def max_pool(batch: int, image: Image, kernel: int, *, stride: int, padding: int = 0) -> tuple[Op, Image]:
-    """Take the largest element of each window; the second result is the shape of the output.
+    """Takes the largest element of each window; the second result is the shape of the output.
 
     Forward compares every element of a window: ``kernel`` squared FLOP for each output. Backward adds each output
     gradient to that of the largest element: 1 FLOP for each output. It reads the output gradient and the same number
@@ -27,7 +27,7 @@ def max_pool(batch: int, image: Image, kernel: int, *, stride: int, padding: int
 
 
 def average_pool(batch: int, image: Image) -> tuple[Op, Image]:
-    """Take the mean of each channel (global average pooling); the second result is the shape of the output.
+    """Takes the mean of each channel (global average pooling); the second result is the shape of the output.
 
     1 FLOP for each input and direction: a sum forward, a division backward.
     """

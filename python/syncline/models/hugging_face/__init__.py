@@ -62,7 +62,7 @@ def model(config: Mapping[str, Any], name: str) -> ModelInfo:
 
 
 def from_config(config: Mapping[str, Any], /, **params: Any) -> list[Layer]:
-    """Return the layers of the model that a ``config.json`` describes, from input to output.
+    """Returns the layers of the model that a ``config.json`` describes, from input to output.
 
     ``params`` are parameters of the model ``decoder``, such as ``batch_per_npu`` and ``sequence``; they replace the
     file's values. Raises :class:`~.errors.ModelError` for the first error.

@@ -85,7 +85,7 @@ class Keys:
         return _ACTIVATIONS[found]
 
     def no_experts(self) -> None:
-        """Raise an error if the file describes experts."""
+        """Raises an error if the file describes experts."""
         for key in _EXPERTS:
             found = self.values.get(key)
             if found is not None and found not in (0, 1):
@@ -93,7 +93,7 @@ class Keys:
                 raise ModelError(key, found, "1, or no such key: a decoder without experts", problem=why)
 
     def must_be(self, key: str, wanted: object, default: object, why: str) -> None:
-        """Raise an error if ``key`` has any value but ``wanted``."""
+        """Raises an error if ``key`` has any value but ``wanted``."""
         found = self.values.get(key, default)
         if found != wanted or isinstance(found, bool) is not isinstance(wanted, bool):
             raise ModelError(key, found, f"{str(wanted).lower() if isinstance(wanted, bool) else wanted}: {why}")

@@ -1,7 +1,7 @@
 """Models as graphs of operators, for searches that place each operator on servers of its own.
 
 - :mod:`~.operator`: an operator, and how it may be split
-- :mod:`~.dlrm`, :mod:`~.candle`, :mod:`~.bert`, :mod:`~.ncf`: the models of topoopt2022 that are no chains of layers
+- :mod:`~.dlrm`, :mod:`~.candle`, :mod:`~.bert`, :mod:`~.ncf`: the models of topoopt2022 that are not chains of layers
 - :mod:`~.chain`: any other model of syncline, each layer an operator that reads the one before it
 - :mod:`~.registry`: models by name, with their parameters
 - :mod:`~.split`: how a layer of such a chain is split by features

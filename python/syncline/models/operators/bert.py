@@ -15,7 +15,7 @@ from syncline.models.operators.parts import added, dense, self_attention
 def build(
     *, batch: int = 16, blocks: int = 12, hidden: int = 1024, heads: int = 16, sequence: int = 64
 ) -> OperatorModel:
-    """Build ``encoder0.attention`` .., ``decoder0.attention`` .. and ``output``.
+    """Builds ``encoder0.attention`` .., ``decoder0.attention`` .. and ``output``.
 
     Raises :class:`~syncline.models.errors.ModelError` if ``heads`` does not divide ``hidden``.
     """

@@ -25,7 +25,7 @@ DOSES = 2
 def build(
     *, batch: int = 256, feature_width: int = 16384, feature_layers: int = 16, width: int = 16384, layers: int = 8
 ) -> OperatorModel:
-    """Build the towers ``expression0`` .., ``concat``, and the trunk ``dense0`` ...; the last one has one output."""
+    """Builds the towers ``expression0`` .., ``concat``, and the trunk ``dense0`` ...; the last one has one output."""
     operators: list[Operator] = []
     ends = []
     for feature, elements in FEATURES.items():

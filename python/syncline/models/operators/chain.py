@@ -44,7 +44,7 @@ _NOTE = "skip connections are not modelled: each operator reads only the output 
 def build(
     name: str, layers: Callable[[int], Sequence[Layer]], *, batch: int, notes: tuple[str, ...] = ()
 ) -> OperatorModel:
-    """Build an operator for each layer, which reads the layer before it.
+    """Builds an operator for each layer, which reads the layer before it.
 
     ``layers(samples)`` are the layers of a model on that many samples, the same layers for any number. A layer is split
     by samples, and by features where :mod:`~.split` says so. The table of a tied embedding is a parameter of the layer

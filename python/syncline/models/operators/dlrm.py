@@ -23,7 +23,7 @@ def build(
     top: int = 4096,
     top_layers: int = 16,
 ) -> OperatorModel:
-    """Build ``table0`` .., ``bottom0`` .., ``concat`` and ``top0`` ...; ``top_layers`` count the classifier."""
+    """Builds ``table0`` .., ``bottom0`` .., ``concat`` and ``top0`` ...; ``top_layers`` count the classifier."""
     operators: list[Operator] = [table(f"table{at}", entries, embedding, pooling) for at in range(tables)]
     reads: list[str] = []
     for at in range(bottom_layers):

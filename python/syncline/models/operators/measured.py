@@ -6,7 +6,7 @@ of the ``batch_size`` samples; and the milliseconds ``fw_time`` and ``bw_time``.
 on an A100 in fp32, where a part is that of a server whose four accelerators share it evenly.
 
 A time applies to any job whose parts have as many samples. Times of other numbers of samples are interpolated on
-logarithmic scales, or extrapolated in proportion to the samples; :attr:`Measured.notes` then says so.
+logarithmic scales, or extrapolated in proportion to the samples; :attr:`MeasuredTable.notes` then says so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Milliseconds = Annotated[float, Field(gt=0, lt=LONGEST_MS)]
 
 
 @dataclass
-class Measured:
+class MeasuredTable:
     """A table of measured times."""
 
     file: str
@@ -128,10 +128,10 @@ class Table(Strict):
         return self
 
 
-def read(path: str, *, interpolate: bool) -> Measured:
-    """Read a table. Raises ``SynclineError`` with all errors in it."""
+def read(path: str, *, interpolate: bool) -> MeasuredTable:
+    """Reads a table. Raises ``SynclineError`` with all errors in it."""
     table = check(from_file(path), Table, Whole("the table of measured operators"))
     by_name: dict[str, dict[int, tuple[float, float]]] = {}
     for each in table.measurements:
         by_name.setdefault(each.name, {})[table.batch_size // each.parts] = each.fw_time, each.bw_time
-    return Measured(path, interpolate, by_name)
+    return MeasuredTable(path, interpolate, by_name)

@@ -23,7 +23,7 @@ def build(
     width: int = 4096,
     layers: int = 8,
 ) -> OperatorModel:
-    """Build the tables, ``users``, ``items``, ``product``, ``factorisation``, ``concat``, ``mlp0``.. and ``output``."""
+    """Builds tables, ``users``, ``items``, ``product``, ``factorisation``, ``concat``, ``mlp0``.. and ``output``."""
     operators: list[Operator] = []
 
     def tables_of(name: str, elements: int) -> list[str]:

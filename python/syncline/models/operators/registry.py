@@ -28,10 +28,10 @@ BATCH = {"vgg16": 64, "resnet50": 128}
 _ELSEWHERE = {"batch_per_npu": "parameters.batch", "optimizer": "optimizer", "precision": "precision"}
 """Parameters of chains that a search gives by keys of its own."""
 
-LARGEST = 1 << 40
-"""Largest value of a parameter."""
-MOST = 4096
-"""Largest value of a parameter that is a number of operators."""
+MAX_VALUE = 1 << 40
+"""Maximum value of a parameter."""
+MAX_COUNT = 4096
+"""Maximum value of a parameter that is a number of operators."""
 _COUNTS = ("tables", "bottom_layers", "top_layers", "feature_layers", "layers", "blocks")
 
 
@@ -41,7 +41,7 @@ def names() -> list[str]:
 
 
 def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
-    """Build a model with these parameters.
+    """Builds a model with these parameters.
 
     Raises :class:`~syncline.models.errors.ModelError` for an unknown model or parameter, or a value that is not
     allowed.
@@ -54,12 +54,12 @@ def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
     for key, value in parameters.items():
         if key not in known:
             raise unknown_name(key, key, known)
-        positive(key, value)
+        check_range(key, value)
     return MODELS[name](**parameters)
 
 
 def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> OperatorModel:
-    """Build a chain of operators of a model's layers. ``parameters`` are the model's own, and ``batch``.
+    """Builds a chain of operators of a model's layers. ``parameters`` are the model's own, and ``batch``.
 
     Raises :class:`~syncline.models.errors.ModelError` for parameters that the model does not take.
     """
@@ -68,7 +68,7 @@ def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> O
         if key in own:
             raise ModelError(key, own[key], f"`{instead}`", problem=f"`{key}` is given elsewhere in a search")
     batch = own.pop("batch", BATCH.get(name, model.parameters["batch_per_npu"].default))
-    positive("batch", batch)
+    check_range("batch", batch)
 
     def layers(samples: int) -> list[Layer]:
         built, errors = registry.request(model, {**own, "batch_per_npu": samples})
@@ -79,8 +79,8 @@ def from_layers(name: str, model: ModelInfo, parameters: Mapping[str, Any]) -> O
     return chain.build(name, layers, batch=batch, notes=model.notes)
 
 
-def positive(key: str, value: Any) -> None:
-    """Raises :class:`~syncline.models.errors.ModelError` for a parameter that is no whole number within its range."""
-    largest = MOST if key in _COUNTS else LARGEST
+def check_range(key: str, value: Any) -> None:
+    """Raises :class:`~syncline.models.errors.ModelError` for a parameter that is not a whole number in its range."""
+    largest = MAX_COUNT if key in _COUNTS else MAX_VALUE
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= largest:
         raise ModelError(key, value, f"a whole number from 1 to {largest}")

@@ -8,6 +8,7 @@ up the samples of all.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 from syncline.models.calculus import NOTHING
@@ -16,7 +17,7 @@ from syncline.models.optimizer import OPTIMIZERS
 
 if TYPE_CHECKING:
     from syncline.models.layer import Layer
-    from syncline.models.operators.measured import Measured
+    from syncline.models.operators.measured import MeasuredTable
     from syncline.models.operators.operator import Operator, OperatorModel
     from syncline.models.types import Types
 
@@ -42,9 +43,9 @@ def resolve(
     *,
     optimizer: str = "sgd",
     split_parameters: bool = False,
-    measured: Measured | None = None,
+    measured: MeasuredTable | None = None,
 ) -> dict[str, Any]:
-    """Return the graph in the core's form (``syncline_workload::operators::OperatorGraph``).
+    """Returns the graph in the core's form (``syncline_workload::operators::OperatorGraph``).
 
     Operators are split by samples into numbers of parts that divide the number of servers; with ``split_parameters``,
     also by parameters. With ``measured``, times come from that table.
@@ -76,7 +77,8 @@ def resolve(
 
 def divisors(number: int) -> list[int]:
     """Every divisor of a number, ascending."""
-    return [by for by in range(1, number + 1) if number % by == 0]
+    small = [each for each in range(1, isqrt(number) + 1) if number % each == 0]
+    return sorted({*small, *(number // each for each in small)})
 
 
 def _splits(operator: Operator, servers: int, *, split_parameters: bool) -> list[tuple[int, int]]:
@@ -94,7 +96,7 @@ def _choice(
     cluster: Cluster,
     types: Types,
     optimizer: str,
-    measured: Measured | None,
+    measured: MeasuredTable | None,
 ) -> dict[str, Any]:
     sample_degree, parameter_degree = split
     on_server = samples // sample_degree

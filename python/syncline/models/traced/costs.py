@@ -242,7 +242,7 @@ def _drawn(call: Call) -> Op:
 
 
 def _dropout(call: Call) -> Op:
-    """Dropout: draw, divide, multiply; backward, apply the mask again."""
+    """Dropout: draws, divides, multiplies; backward, applies the mask again."""
     elements = call.written
     return _op(call, Amount(3 * elements, 3 * elements), Amount(elements, 3 * elements))
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
-from syncline.models.times import PASSES, MeasuredTime, Times
+from syncline.input.words import PASSES
+from syncline.models.times import MeasuredTime, Times
 from syncline.models.traced.failure import check_module, running
 from syncline.models.traced.model import as_arguments, batch_of, data_type_of
 from syncline.models.traced.package import torch as package
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Repeats:
     """The device to measure on, and the numbers of runs."""
 
     device: str = "cpu"
@@ -41,13 +42,15 @@ class Plan:
     """Untimed runs before the timed ones."""
 
 
-def measure(module: Any, example_inputs: Any, plan: Plan, done: Callable[[float, str], object] | None = None) -> Times:
+def measure(
+    module: Any, example_inputs: Any, repeats: Repeats, done: Callable[[float, str], object] | None = None
+) -> Times:
     """Measures every layer of ``module``. Calls ``done`` with the fraction done and the layer that is next.
 
     Moves the module to the device, where it stays; does not change its parameters.
     """
     torch = package()
-    device = _device(torch, plan.device)
+    device = _device(torch, repeats.device)
     check_module(torch, module)
     recorder = Recorder(torch, {}, keep=True)
     name = type(module).__name__
@@ -71,7 +74,7 @@ def measure(module: Any, example_inputs: Any, plan: Plan, done: Callable[[float,
         if done:
             done(index / len(layers), recorded.layer.name)
         with running(name, recorder):
-            rows += _layer(torch, recorder, recorded, parameters, plan, clock)
+            rows += _layer(torch, recorder, recorded, parameters, repeats, clock)
     return Times(
         model=name,
         device=_device_name(torch, device),
@@ -83,7 +86,7 @@ def measure(module: Any, example_inputs: Any, plan: Plan, done: Callable[[float,
 
 
 def _layer(
-    torch: Any, recorder: Recorder, recorded: Recorded, parameters: dict[str, Any], plan: Plan, clock: Clock
+    torch: Any, recorder: Recorder, recorded: Recorded, parameters: dict[str, Any], repeats: Repeats, clock: Clock
 ) -> list[MeasuredTime]:
     """The times of one layer."""
     if opaque := next((step for step in recorded.steps if step.function._schema.name in _OPAQUE), None):  # noqa: SLF001
@@ -106,7 +109,7 @@ def _layer(
     for key in PASSES:
         if not measured[key]:
             continue
-        parts = [_times(run, plan, clock) for run in measured[key]]
+        parts = [_times(run, repeats, clock) for run in measured[key]]
         picoseconds = sorted(sum(each) for each in zip(*parts, strict=True))
         low, high = _quartiles(picoseconds)
         rows.append(
@@ -117,7 +120,7 @@ def _layer(
                     "time": _exact(median(picoseconds)),
                     "q1": _exact(low),
                     "q3": _exact(high),
-                    "repeats": plan.repeats,
+                    "repeats": repeats.repeats,
                 }
             )
         )
@@ -128,11 +131,11 @@ _OPAQUE = frozenset(("aten::mkldnn_rnn_layer", "aten::_cudnn_rnn", "aten::miopen
 """Operators that hide the products of several layers."""
 
 
-def _times(run: Callable[[], object], plan: Plan, clock: Clock) -> list[int]:
+def _times(run: Callable[[], object], repeats: Repeats, clock: Clock) -> list[int]:
     """Picoseconds of each timed run."""
-    for _ in range(plan.warm_up):
+    for _ in range(repeats.warm_up):
         run()
-    return [clock(run) for _ in range(plan.repeats)]
+    return [clock(run) for _ in range(repeats.repeats)]
 
 
 def _quartiles(ordered: list[int]) -> tuple[float, float]:

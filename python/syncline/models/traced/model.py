@@ -56,7 +56,7 @@ class Traced:
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds of the forward pass in matrix products."""
+        """Multiplies-adds of the forward pass in matrix products."""
         return sum(layer.multiply_adds for layer in self.layers)
 
     @property
@@ -92,7 +92,7 @@ def from_torch(
     precision: str | None = None,
     costs: Mapping[str, float] | None = None,
 ) -> Traced:
-    """Find the layers of a PyTorch module by running it once on tensors without values.
+    """Finds the layers of a PyTorch module by running it once on tensors without values.
 
     ``example_inputs`` is a tensor, a tuple of positional arguments, or a mapping of keyword arguments; only shapes and
     types matter, so tensors on the device ``meta`` are enough. Neither the module nor the inputs are changed, and no
@@ -248,15 +248,15 @@ def batch_of(torch: Any, values: list[Any]) -> int | None:
     return None
 
 
-MOST_FLOP = 10**9
+MAX_FLOP = 10**9
 """Largest cost of an operator, in FLOP per element of its result."""
 
 
 def _checked(costs: Mapping[str, float]) -> Mapping[str, float]:
     """Raises an error if a cost is out of range; returns the costs."""
     for name, flop in costs.items():
-        if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MOST_FLOP:
-            allowed = f"a number from 0 to {MOST_FLOP}: FLOP per element of the result"
+        if isinstance(flop, bool) or not isinstance(flop, (int, float)) or not 0 <= flop <= MAX_FLOP:
+            allowed = f"a number from 0 to {MAX_FLOP}: FLOP per element of the result"
             raise_errors(
                 error(Code.BAD_VALUE, "value not allowed", key=f"costs.{name}", found=shown(flop), allowed=allowed)
             )

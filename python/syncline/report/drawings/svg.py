@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Point = tuple[float, float]
 
-MOST_LINKS = 4096
+MAX_LINKS = 4096
 """Maximum number of directed links of a fabric that can be drawn."""
 
 _COLOURS = ("#4c78a8", "#e4812b", "#3a923a", "#b4464b", "#857aab", "#8c613c")

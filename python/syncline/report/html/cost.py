@@ -27,7 +27,7 @@ def cost(source: Source) -> Chart | None:
     sums: dict[str, float] = {}
     for name, usd in zip(table["component"], table["cost_usd"], strict=True):
         sums[name] = sums.get(name, 0.0) + usd
-    dearest = max(sums, key=lambda name: sums[name])
+    most = max(sums, key=lambda name: sums[name])
     worth = subject.values(source.summary)
     buys = f" Performance: {worth}." if worth else ""
     prices = source.scenario.get("prices", {})
@@ -35,8 +35,8 @@ def cost(source: Source) -> Chart | None:
     return Chart(
         "cost",
         "What the network costs",
-        f"{subject.cost(source.summary)} {percent(sums[dearest] / total)} of it is {component(dearest)}:"
-        f" {money(sums[dearest])}.{buys}",
+        f"{subject.cost(source.summary)} {percent(sums[most] / total)} of it is {component(most)}:"
+        f" {money(sums[most])}.{buys}",
         "A bar is a line of the bill: what is bought, and for which dimension, tier of links or level of switches. A"
         " cable is counted once. Performance per dollar is training iterations per second over the price of the whole"
         f" network, which includes NPUs only if the list has their price. The list is {prices.get('name', '')} of"

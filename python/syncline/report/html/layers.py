@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.input.words import PASSES
 from syncline.quantity import counted, percent, size, time
 from syncline.report.equal_rows import group_equal, group_label
 from syncline.report.grouping import boundaries, views
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from syncline.report.grouping import View
     from syncline.report.html.source import Source, Table
 
-_COMPUTE = ("forward", "input_grad", "weight_grad", "update")
-_RAW = ("forward", "input_grad", "weight_grad")
+_RAW = tuple(each for each in PASSES if each != "update")
+"""Passes with communication."""
 
-_MOST = 0.5
+_MAJORITY = 0.5
 """A share above this is called "most of it"."""
 
 
@@ -43,7 +44,7 @@ def layers(source: Source) -> Chart | None:
                     **_bars(view, table["layer"], stages),
                     "exposed": _sums(view, table["exposed_communication_s"]),
                     "compute": _sums(view, table["compute_s"]),
-                    "parts": {part: _sums(view, table[f"{part}_compute_s"]) for part in _COMPUTE},
+                    "parts": {part: _sums(view, table[f"{part}_compute_s"]) for part in PASSES},
                 }
                 for view in views(table["layer"], stages)
             ]
@@ -93,9 +94,9 @@ def _exposed(table: Table) -> str:
     share = sum(each for _, each in most) / waiting
     least, largest = (percent(end(each for _, each in waits) / waiting) for end in (min, max))
     of = f"{largest} for each" if least == largest else f"at most {largest} for one of them"
-    if len(most) < len(waits) and (len(most) > 1 or share > _MOST):
+    if len(most) < len(waits) and (len(most) > 1 or share > _MAJORITY):
         name = group_label([name for name, _ in most])
-        part = f"{'most of it' if share > _MOST else 'the largest part'}, {percent(share)}, is for {name}"
+        part = f"{'most of it' if share > _MAJORITY else 'the largest part'}, {percent(share)}, is for {name}"
         of = f"{of}; {part}" if len(most) > 1 else part
     whose = counted(len(waits), "layer")
     return f"Compute waits {time(waiting)} per step for the communication of {whose}: {of}. {compute}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from syncline.quantity import counted, listed, percent, time
+from syncline.quantity import counted, listed, npu_name, percent, time
 from syncline.report.drawings.characters import describe
 from syncline.report.html.chart import Chart, rounded
 from syncline.report.html.source import rows_of
@@ -270,7 +270,7 @@ def _drawn(
     stride = 1
     for name, size in sizes.items():
         if size <= DRAWN_GROUP:
-            group = [f"NPU {member * stride}" for member in range(size)]
+            group = [npu_name(member * stride) for member in range(size)]
             drawn += _unfolded(source, _within(source, table, load, name, group), name, group)
         stride *= size
     if not drawn:

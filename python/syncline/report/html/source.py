@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from syncline.quantity import npu_number
 from syncline.report.html.stages import traced
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ class Source:
         """The number of the NPU with this name; None for a switch or a network card."""
         if self._own_names:
             return self._own_names.get(vertex)
-        found = re.fullmatch(r"NPU (\d+)", vertex)
-        return int(found[1]) if found else None
+        return npu_number(vertex)
 
     @cached_property
     def _own_names(self) -> dict[str, int]:

@@ -23,8 +23,8 @@ _PARTS = {" forward": FORWARD, " input grad": BACKWARD, " weight grad": BACKWARD
 
 
 @dataclass
-class Run:
-    """Compute spans that belong to one pass of one micro-batch."""
+class MicroBatchPass:
+    """The compute spans of one pass of one micro-batch."""
 
     kind: int
     start: int
@@ -95,12 +95,13 @@ def _stages(spans: dict[str, Any], layers: Sequence[str]) -> Iterable[Stage]:
     """The stages of traced ranks that compute."""
     numbers = {name: number for number, name in enumerate(layers)}
     stages = [Stage(rank) for rank in spans["ranks"]]
-    tracks = spans["tracks"]
+    # A dimension may have the name of a wait: its track comes after those that every run has.
+    own = {spans["tracks"].index(name): name for name in ("compute", *KINDS[EXPOSED:])}
     labels = [_known(label, numbers) for label in spans["labels"]]
     columns = (spans[each] for each in ("rank", "track", "start_ps", "duration_ps", "label"))
     for rank, track, start, duration, label in zip(*columns, strict=True):
         stage, end = stages[rank], start + duration
-        match tracks[track]:
+        match own.get(track):
             case "compute" if (known := labels[label]) is not None:
                 stage.compute.append((start, end, *known))
             case ("exposed communication" | "bubble" | "skew") as wait:
@@ -116,7 +117,7 @@ def _known(label: str, numbers: dict[str, int]) -> tuple[int, int] | None:
     return None
 
 
-def passes(compute: Iterable[tuple[int, int, int, int]]) -> list[Run]:
+def passes(compute: Iterable[tuple[int, int, int, int]]) -> list[MicroBatchPass]:
     """Divides compute into passes of micro-batches. A forward pass goes up through the layers, a backward pass down.
 
     Recomputation before a backward pass is part of that pass. Updates form their own pass, except those that begin
@@ -125,7 +126,7 @@ def passes(compute: Iterable[tuple[int, int, int, int]]) -> list[Run]:
     work = sorted(compute)
     found = _of_micro_batches([each for each in work if each[2] != UPDATE])
     runs = sorted(found, key=lambda run: run.start)
-    updates: list[Run] = []
+    updates: list[MicroBatchPass] = []
     for start, end, kind, layer in work:
         if kind != UPDATE:
             continue
@@ -140,9 +141,9 @@ def passes(compute: Iterable[tuple[int, int, int, int]]) -> list[Run]:
     return sorted([*runs, *updates], key=lambda run: run.start)
 
 
-def _of_micro_batches(work: Sequence[tuple[int, int, int, int]]) -> list[Run]:
+def _of_micro_batches(work: Sequence[tuple[int, int, int, int]]) -> list[MicroBatchPass]:
     """Forward and backward passes."""
-    runs: list[Run] = []
+    runs: list[MicroBatchPass] = []
     for start, end, kind, layer in work:
         last = runs[-1] if runs else None
         if last is not None and last.kind == kind and _follows(kind, last.last, layer):
@@ -150,7 +151,7 @@ def _of_micro_batches(work: Sequence[tuple[int, int, int, int]]) -> list[Run]:
         else:
             runs.append(_alone(start, end, kind, layer))
     whole = next((run.count for run in runs if run.kind == FORWARD), 0)
-    found: list[Run] = []
+    found: list[MicroBatchPass] = []
     for run in runs:
         if run.kind == FORWARD and 2 * run.count < whole:
             run.kind = BACKWARD
@@ -163,9 +164,9 @@ def _of_micro_batches(work: Sequence[tuple[int, int, int, int]]) -> list[Run]:
     return found
 
 
-def _alone(start: int, end: int, kind: int, layer: int) -> Run:
+def _alone(start: int, end: int, kind: int, layer: int) -> MicroBatchPass:
     """A run with the compute of one layer."""
-    return Run(kind, start, end, layer, layer, layer, 1, end - start)
+    return MicroBatchPass(kind, start, end, layer, layer, layer, 1, end - start)
 
 
 _NEAR = 8
@@ -179,7 +180,7 @@ def _follows(kind: int, before: int, layer: int) -> bool:
     return layer <= before
 
 
-def _extend(run: Run, by: Run) -> None:
+def _extend(run: MicroBatchPass, by: MicroBatchPass) -> None:
     run.end, run.last = by.end, by.last
     run.least, run.most = min(run.least, by.least), max(run.most, by.most)
     run.count += by.count

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +13,7 @@ from syncline.quantity import percent, scaled, time
 from syncline.report import subject
 from syncline.report.terminal.collectives import collectives, plans
 from syncline.report.terminal.layers import layers, of_blocks
+from syncline.terminal import streams
 from syncline.terminal.bar import bar
 from syncline.terminal.table import bare
 
@@ -31,10 +31,7 @@ def answer(result: Run, width: int, *, ascii_only: bool = False) -> RenderableTy
 
 def as_text(result: Run, width: int = 80) -> str:
     """The screen as text."""
-    console = Console(file=StringIO(), width=width, color_system=None, legacy_windows=False)
-    with console.capture() as captured:
-        console.print(answer(result, width), crop=False)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    return streams.as_text(answer(result, width), width)
 
 
 def _parts(result: Run, width: int, *, ascii_only: bool) -> Iterator[RenderableType]:

@@ -25,7 +25,7 @@ LINKS = 256
 def fabric(view: dict[str, Any]) -> Iterator[RenderableType]:
     """The fabric: sizes, diameter and bisection, dimensions or kinds of links with their rates, and a drawing."""
     switches = view["switches"] - sum(level["count"] for level in view["levels"] if level["kind"] == "nic")
-    head = [counted(view["npus"], "NPU"), *([f"{switches} switch{'es' if switches > 1 else ''}"] if switches else [])]
+    head = [counted(view["npus"], "NPU"), *([counted(switches, "switch")] if switches else [])]
     name = view["shape"] or view["family"] or "graph"
     yield Text.assemble((name, "bold"), f"  {', '.join(head)}, {view['links']} directed links")
     if view["routing"]:

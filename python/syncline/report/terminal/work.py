@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from syncline import _core
-
-_PASSES = ("forward", "input_grad", "weight_grad", "update")
+from syncline.input.words import PASSES
 
 
 def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]:
     """FLOP, memory traffic and parameters of each layer, and the compute time of one rank of the first class.
 
-    The first three are those of the whole layer for the samples that one NPU works on at a time, before model
+    The first three are those of the whole layer for the samples that one NPU works on at a time, before tensor
     parallelism divides it. The time is that of an iteration; None if not all tasks are listed, or ranks differ. The
     list is empty for workloads without layers.
     """
@@ -36,6 +35,6 @@ def work(workload: dict[str, Any], view: dict[str, Any]) -> list[dict[str, Any]]
 
 def _sum(layer: dict[str, Any], key: str, kind: str) -> int:
     """The sum over all passes; passes that are given as times count as 0."""
-    given = (layer.get(each) for each in _PASSES)
+    given = (layer.get(each) for each in PASSES)
     operations = (each["ops"] for each in given if isinstance(each, dict) and "ops" in each)
     return sum(_core.parse_quantity(kind, each[key]) for each in operations)
