@@ -53,9 +53,11 @@ def cannot_write(path: str | os.PathLike[str], reason: OSError | str) -> Diagnos
     return error(Code.CANNOT_WRITE, f"cannot be written: {reason}", mark=Mark(Text(str(path), ()), 0, 0, 0))
 
 
-def bad_value(message: str, found: str, allowed: str | None = None, *, help: str | None = None) -> SynclineError:
-    """The exception for an argument of a call that cannot be used."""
-    return SynclineError([error(Code.BAD_VALUE, message, found=found, allowed=allowed, help=help)])
+def bad_value(
+    message: str, found: str, *, allowed: str | None = None, nearest: str | None = None, help: str | None = None
+) -> SynclineError:
+    """The exception for an argument of a call that cannot be used. ``allowed`` lists values, and ``help`` a remedy."""
+    return SynclineError([error(Code.BAD_VALUE, message, found=found, allowed=allowed, nearest=nearest, help=help)])
 
 
 def raise_errors(*problems: Diagnostic) -> NoReturn:
@@ -71,9 +73,18 @@ def exit_status(problems: Iterable[Diagnostic]) -> int:
     return 0
 
 
-def nearest(found: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that ``found`` was most likely meant to be; None if none is near."""
-    return _core.nearest(found, list(names))
+def nearest(found: str, names: Iterable[str], *, likeness: float = 0.0) -> str | None:
+    """The one of ``names`` that ``found`` was most likely meant to be; None if none is near.
+
+    ``likeness``, from 0 to 1, is how similar the two must also be by ``difflib``, for names that resemble each other.
+    """
+    near = _core.nearest(found, list(names))
+    if near is None or not likeness:
+        return near
+    from difflib import SequenceMatcher
+
+    similar = SequenceMatcher(None, found.lower(), near.lower()).ratio()
+    return near if similar >= likeness else None
 
 
 def shown(value: object) -> str:

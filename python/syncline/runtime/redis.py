@@ -31,7 +31,7 @@ class RedisRendezvous:
                 import redis
             except ImportError as error:
                 raise bad_value(
-                    "a rendezvous in Redis needs the library redis", "no such module", install("redis")
+                    "a rendezvous in Redis needs the library redis", "no such module", allowed=install("redis")
                 ) from error
             self._client = redis.Redis.from_url(server)
 
