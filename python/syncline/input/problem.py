@@ -46,6 +46,13 @@ def error(
     return made
 
 
+def warning(
+    code: str, message: str, *, mark: Mark | None = None, key: str | None = None, found: str | None = None, help: str
+) -> Diagnostic:
+    """A warning with the code ``code``; arguments are those of :func:`error`."""
+    return {**error(code, message, mark=mark, key=key, found=found, help=help), "severity": "warning"}
+
+
 def cannot_write(path: str | os.PathLike[str], reason: OSError | str) -> Diagnostic:
     """The error for a file or folder that cannot be written, and the reason."""
     if isinstance(reason, OSError):
@@ -57,12 +64,17 @@ def bad_value(
     message: str, found: str, *, allowed: str | None = None, nearest: str | None = None, help: str | None = None
 ) -> SynclineError:
     """The exception for an argument of a call that cannot be used. ``allowed`` lists values, and ``help`` a remedy."""
-    return SynclineError([error(Code.BAD_VALUE, message, found=found, allowed=allowed, nearest=nearest, help=help)])
+    return exception(error(Code.BAD_VALUE, message, found=found, allowed=allowed, nearest=nearest, help=help))
+
+
+def exception(*problems: Diagnostic) -> SynclineError:
+    """The exception for all of ``problems`` together."""
+    return SynclineError(list(problems), exit_status(problems))
 
 
 def raise_errors(*problems: Diagnostic) -> NoReturn:
     """Raises all of ``problems`` together."""
-    raise SynclineError(list(problems), exit_status(problems))
+    raise exception(*problems)
 
 
 def exit_status(problems: Iterable[Diagnostic]) -> int:
