@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.errors import Diagnostic, SynclineError
+from syncline.errors import Diagnostic, ExitStatus, SynclineError
 from syncline.input.node import Mark, Text
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def exit_status(problems: Iterable[Diagnostic]) -> int:
     """Exit status of the process: that of the first error, or 0 without errors."""
     for problem in problems:
         if problem["severity"] == "error":
-            return _statuses().get(problem["code"], 70)
-    return 0
+            return _statuses().get(problem["code"], ExitStatus.BUG)
+    return ExitStatus.DONE
 
 
 def nearest(found: str, names: Iterable[str], *, likeness: float = 0.0) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.errors import ExitStatus
 from syncline.input.problem import error, raise_errors
 from syncline.terminal.streams import say, show, show_json
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
     from syncline.hub import HubResources, Service
     from syncline.runtime import Security
-
-CUT_OFF = 6
-"""Exit status: jobs were still running when the drain time ended, or the hub failed."""
 
 FLOAT = 4
 """Bytes in one element of the vectors that the bench exchanges."""
@@ -105,7 +103,10 @@ def _memory(text: str) -> int:
 
 
 def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
-    """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end."""
+    """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end.
+
+    The status is :attr:`ExitStatus.PEER` if the hub failed, or jobs were still running when the drain time ended.
+    """
     is_draining = False
     while not service.ended:
         time.sleep(GLANCE_S)
@@ -117,12 +118,12 @@ def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
             log.write({"event": "draining", "jobs": [each["job"] for each in status["jobs"]]})
         if "failure" in status:
             log.write({"event": "failed", "why": status["failure"]})
-            return CUT_OFF
+            return ExitStatus.PEER
     for event in service.events():
         log.write(event)
     cut_off = service.status()["cut_off"]
     log.write({"event": "ended", "cut_off": cut_off})
-    return CUT_OFF if cut_off else 0
+    return ExitStatus.PEER if cut_off else ExitStatus.DONE
 
 
 WORDS = {
