@@ -248,18 +248,11 @@ def doctor(
     address: str | None, listen: str | None, port: int, key_file: str | None, tls: str | None, *, as_json: bool
 ) -> int:
     """Checks what a hub needs; returns the exit status."""
+    from syncline.cli.commands.doctor import report
     from syncline.hub.doctor import findings
 
-    found = list(findings(address, None if listen is None else listen.split(","), port, key_file, tls))
-    broken = any(state == "broken" for state, _, _ in found)
-    if as_json:
-        rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in found]
-        show_json({"exit_status": int(broken), "findings": rows})
-        return int(broken)
-    from syncline.cli.commands.doctor import table
-
-    show(table(found))
-    return int(broken)
+    found = findings(address, None if listen is None else listen.split(","), port, key_file, tls)
+    return report(found, as_json=as_json)
 
 
 def certs(folder: str, job: str | None, ranks: int, days: int, *, force: bool, as_json: bool) -> int:
