@@ -59,12 +59,7 @@ def found(model: str, servers: int, table: Path, parameters: dict[str, int], fol
     }
     result = joint.search(joint.read(spec))
     (ideal,) = result.others
-    operators = {
-        "schema": "syncline-operators/1",
-        "servers": servers,
-        "graph": result.request.graph,
-        "strategy": [placed._asdict() for placed in ideal.answer.strategy],
-    }
+    operators = joint.operators_of(result, ideal.answer)
     (folder / "operators.json").write_text(json.dumps(operators), "utf-8")
     # As the search assumes, and as FlexNet did: an all-reduce is not cut into chunks.
     return step(

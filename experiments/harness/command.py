@@ -16,12 +16,8 @@ from experiments.harness.processes import LostError
 from experiments.harness.store import Store
 from experiments.harness.study import Study, study
 from experiments.harness.testbed import PATIENCE_S, ROUNDS, Live
-from syncline import SynclineError, terminal
+from syncline import ExitStatus, SynclineError, terminal
 
-INTERRUPTED = 130
-UNWRITABLE = 3
-LOST = 6
-"""Exit status when a process ended without a result."""
 KEPT = "kept"
 """Folder of stored results, which later commands reuse."""
 
@@ -135,7 +131,7 @@ def _reproduce(experiments: Sequence[Experiment], options: Options) -> None:
             f"interrupted: {len(studies)} of {len(experiments)} figures are saved, and every finished run; "
             "repeat the command to continue"
         )
-        raise typer.Exit(INTERRUPTED) from None
+        raise typer.Exit(ExitStatus.INTERRUPTED) from None
     terminal.say(store.effort.summary())
     if options.as_json:
         terminal.show_json({"experiments": [files.form(each) for each in studies]})
@@ -175,7 +171,7 @@ def main() -> None:
         raise SystemExit(wrong.exit_status) from None
     except LostError as wrong:
         terminal.say(f"error: {wrong}")
-        raise SystemExit(LOST) from None
+        raise SystemExit(ExitStatus.PEER) from None
     except OSError as wrong:
         terminal.say(f"error: {wrong.filename}: {wrong.strerror}")
-        raise SystemExit(UNWRITABLE) from None
+        raise SystemExit(ExitStatus.FILE) from None

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from syncline.comparison.comparison import Comparison, compare
     from syncline.config.load import Loaded
     from syncline.ensembles import Ensemble, ensemble
-    from syncline.errors import Interrupted, SynclineError
+    from syncline.errors import ExitStatus, Interrupted, SynclineError
     from syncline.result import Result
     from syncline.summary import Summary
 
 __all__ = [
     "Comparison",
     "Ensemble",
+    "ExitStatus",
     "Interrupted",
     "Loaded",
     "Result",
@@ -52,6 +53,7 @@ _get = lazy(
         "Comparison": "syncline.comparison.comparison.Comparison",
         "Ensemble": "syncline.ensembles.runs.Ensemble",
         "ensemble": "syncline.ensembles.runs.ensemble",
+        "ExitStatus": "syncline.errors.ExitStatus",
         "Interrupted": "syncline.errors.Interrupted",
         "Result": "syncline.result.Result",
         "SynclineError": "syncline.errors.SynclineError",

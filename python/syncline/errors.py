@@ -1,16 +1,41 @@
-"""The one exception of the package, and the JSON form of a diagnostic."""
+"""The one exception of the package, the JSON form of a diagnostic, and the exit statuses of the command line."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, TypedDict
+from enum import IntEnum
+from typing import Any, Self, TypedDict
 
 __all__ = [
     "Diagnostic",
+    "ExitStatus",
     "Interrupted",
     "Place",
     "SynclineError",
 ]
+
+
+class ExitStatus(IntEnum):
+    """An exit status of the command line, and its ``meaning``."""
+
+    meaning: str
+
+    DONE = 0, "done"
+    PROBLEM = 1, "the command ran, and found a problem"
+    USAGE = 2, "wrong usage or configuration"
+    FILE = 3, "unreadable or corrupt input, or unwritable output"
+    DEADLOCK = 4, "the simulated job deadlocks"
+    LIMIT = 5, "a limit was reached; partial results are valid"
+    PEER = 6, "a peer or host failed"
+    BUG = 70, "a bug in syncline"
+    INTERRUPTED = 130, "interrupted"
+
+    def __new__(cls, status: int, meaning: str = "") -> Self:
+        """Makes a member with its meaning."""
+        made = int.__new__(cls, status)
+        made._value_ = status
+        made.meaning = meaning
+        return made
 
 
 class Place(TypedDict, total=False):
@@ -46,7 +71,7 @@ class SynclineError(Exception):
     ``str(error)`` is the text that the command line would print.
     """
 
-    def __init__(self, diagnostics: list[Diagnostic], exit_status: int = 2) -> None:
+    def __init__(self, diagnostics: list[Diagnostic], exit_status: int = ExitStatus.USAGE) -> None:
         super().__init__(diagnostics, exit_status)
         self.diagnostics = diagnostics
         self.exit_status = exit_status

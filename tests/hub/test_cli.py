@@ -18,6 +18,7 @@ import pytest
 from syncline.errors import SynclineError
 from syncline.hub import Hub, HubResources, Service
 from syncline.hub import status as hub_status
+from syncline.hub.metrics import serve as serve_metrics
 from syncline.runtime import TimeLimits
 from tests.runtime.jobs import free_port
 
@@ -180,6 +181,13 @@ def test_doctor_finds_a_readable_key_a_taken_port_and_an_absent_hub(tmp_path):
     assert "others may read the key" in taken
     assert "Address already in use" in taken
     assert "cannot be reached" in " ".join(run("doctor", "127.0.0.1:1", status=1).stdout.split())
+
+
+def test_metrics_without_their_package_are_refused(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with Service(["127.0.0.1"], port=0) as service, pytest.raises(SynclineError, match="pip install") as caught:
+        serve_metrics(service, "127.0.0.1:0")
+    assert (caught.value.diagnostics[0]["code"], caught.value.exit_status) == ("SL0902", 2)
 
 
 def test_metrics_are_served_to_prometheus():

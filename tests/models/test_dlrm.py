@@ -113,9 +113,9 @@ def test_without_an_optimizer_updates_take_no_time():
     [
         ({"interaction": "dots"}, "interaction", "dot"),
         ({"interaction": "sum"}, "interaction", None),
-        ({"tables": 64}, "tables", "table_entries"),
+        ({"table_entrys": 64}, "table_entrys", "table_entries"),
         ({"bottom_mlp": []}, "bottom_mlp", None),
-        ({"top_mlp": [2048, 0]}, "top_mlp[1]", None),
+        ({"top_mlp": [2048, 0]}, "top_mlp", None),
         ({"top_mlp": 2048}, "top_mlp", None),
         ({"sparse_features": 0}, "sparse_features", None),
         ({"pooling": 0.5}, "pooling", None),

@@ -121,7 +121,7 @@ def test_the_registry_matches_the_built_layers(name):
         ("", {}, "model", None),
         (None, {}, "model", None),
         ("zzz", {}, "model", None),
-        ("resnet50", {"batch": 32}, "batch", "batch_per_npu"),
+        ("resnet50", {"batch_per_gpu": 32}, "batch_per_gpu", "batch_per_npu"),
         ("resnet50", {"qqq": 1}, "qqq", None),
         ("resnet50", {"batch_per_npu": 0}, "batch_per_npu", None),
         ("resnet50", {"batch_per_npu": -3}, "batch_per_npu", None),
@@ -133,7 +133,7 @@ def test_the_registry_matches_the_built_layers(name):
         ("resnet50", {"batch_per_npu": "32"}, "batch_per_npu", None),
         ("resnet50", {"batch_per_npu": True}, "batch_per_npu", None),
         ("resnet50", {"batch_per_npu": None}, "batch_per_npu", None),
-        ("resnet50", {"precision": "float32"}, "precision", "fp32"),
+        ("resnet50", {"precision": "fp31"}, "precision", "fp32"),
         ("resnet50", {"precision": "FP16"}, "precision", "fp16"),
         ("resnet50", {"precision": 16}, "precision", None),
         ("resnet50", {"image_size": 31}, "image_size", None),
@@ -143,7 +143,7 @@ def test_the_registry_matches_the_built_layers(name):
         ("mlp", {"sizes": [5]}, "sizes", None),
         ("mlp", {"sizes": 5}, "sizes", None),
         ("mlp", {"sizes": "784,10"}, "sizes", None),
-        ("mlp", {"sizes": [784, 0]}, "sizes[1]", None),
+        ("mlp", {"sizes": [784, 0]}, "sizes", None),
         ("transformer", {"heads": 7}, "heads", None),
         ("transformer", {"hidden": 513}, "heads", None),
         ("transformer", {"layers": 10_000, "hidden": 1 << 20, "batch_per_npu": 1 << 20}, "model", None),
@@ -183,6 +183,7 @@ def test_a_wrong_request_is_refused_by_name(name, params, key, nearest):
                 "did you mean classes?"
             ),
         ),
+        ("mlp", {"sizes": [784, 0]}, "sizes[1]: found 0, allowed is a whole number from 1 to 16777216"),
         ("transformer", {"heads": 7}, "heads: found 7, allowed is a divisor of hidden, which is 512"),
     ],
 )
@@ -190,6 +191,20 @@ def test_each_error_has_its_exact_text(name, params, text):
     with pytest.raises(ModelError) as caught:
         build(name, **params)
     assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "kind", "path"),
+    [
+        ("resnet", {}, "model", ("model",)),
+        ("vgg16", {"clases": 10}, "unknown_key", ("clases",)),
+        ("mlp", {"sizes": [784, 0]}, "value", ("sizes", 1)),
+    ],
+)
+def test_an_error_has_its_kind_and_its_path(name, params, kind, path):
+    with pytest.raises(ModelError) as caught:
+        build(name, **params)
+    assert (caught.value.kind, caught.value.path) == (kind, path)
 
 
 def test_several_errors_are_reported_together():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -176,6 +177,13 @@ def test_groups_meet_again_in_redis_and_leave_keys_that_expire(redis_server):
         Communicator.join(
             1, 2, meeting=Meeting(rendezvous=RedisRendezvous(client, "nobody")), limits=TimeLimits(wait_s=0.2)
         )
+
+
+def test_a_missing_redis_package_is_reported(monkeypatch):
+    monkeypatch.setitem(sys.modules, "redis", None)
+    with pytest.raises(SynclineError, match="pip install") as caught:
+        RedisRendezvous("redis://127.0.0.1:6379/0", "job")
+    assert (caught.value.diagnostics[0]["code"], caught.value.exit_status) == ("SL0902", 2)
 
 
 def test_an_unreachable_redis_server_is_reported():

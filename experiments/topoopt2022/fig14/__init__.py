@@ -132,12 +132,7 @@ def _job(runner: Runner, model: str) -> Job:
     def search() -> dict[str, Any]:
         found = joint.search(joint.read(spec))
         ideal, equal = found.others
-        operators = {
-            "schema": "syncline-operators/1",
-            "servers": SHARD,
-            "graph": found.request.graph,
-            "strategy": [placed._asdict() for placed in ideal.answer.strategy],
-        }
+        operators = joint.operators_of(found, ideal.answer)
         # A full fat-tree has the same parts per server whatever its size: 16 servers (k = 4), or 432 (k = 12).
         return {"step_s": found.answer.step_s, "operators": operators, "equal_bits": equal.baseline.rate}
 

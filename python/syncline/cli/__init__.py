@@ -13,7 +13,9 @@ def main() -> None:
         status = guarded(sys.argv[1:])
     except KeyboardInterrupt:
         # Ctrl-C while the guard itself was being imported, or a second Ctrl-C while it handled the first.
+        from syncline.errors import ExitStatus
+
         sys.stderr.write("interrupted: no results were saved\n")
-        status = 130
+        status = ExitStatus.INTERRUPTED
     if status:
         sys.exit(status)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.cli.stdout import StdoutError, watched
 from syncline.codes import Code
-from syncline.errors import SynclineError
+from syncline.errors import ExitStatus, SynclineError
 from syncline.input.problem import cannot_write, nearest, raise_errors
 from syncline.input.problem import error as diagnostic
 from syncline.terminal.streams import print_diagnostics, say, show_json
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from syncline.errors import Diagnostic
-
-USAGE = 2
-UNWRITABLE = 3
-BUG = 70
-INTERRUPTED = 130
 
 
 def guarded(arguments: Sequence[str]) -> int:
@@ -45,9 +40,9 @@ def _report_interrupts(arguments: Sequence[str]) -> int:
         return _report_errors(arguments, ctrl_c)
     except KeyboardInterrupt:
         if "--json" in arguments:
-            show_json({"exit_status": INTERRUPTED, "diagnostics": []})
+            show_json({"exit_status": ExitStatus.INTERRUPTED, "diagnostics": []})
         say("interrupted: no results were saved")
-        return INTERRUPTED
+        return ExitStatus.INTERRUPTED
 
 
 class _CtrlC:
@@ -112,13 +107,13 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         found = _usage_error(wrong)
         if "--json" in arguments:
-            show_json({"exit_status": USAGE, "diagnostics": [found]})
+            show_json({"exit_status": ExitStatus.USAGE, "diagnostics": [found]})
         if found["message"]:
             print_diagnostics([found])
         else:
             # The command is missing: print the help.
             wrong.show()
-        return USAGE
+        return ExitStatus.USAGE
     return status if isinstance(status, int) else 0
 
 
@@ -149,17 +144,17 @@ def _report_lost_stdout(problem: BaseException | None) -> int:
     """Reports that stdout could not be written; returns the exit status."""
     if isinstance(problem, BrokenPipeError):
         # The reader of our output closed the pipe, as `head` does: that is no error.
-        return 0
+        return ExitStatus.DONE
     print_diagnostics([cannot_write("stdout", problem if isinstance(problem, OSError) else str(problem).lower())])
-    return UNWRITABLE
+    return ExitStatus.FILE
 
 
 def _report_bug(what: str, arguments: Sequence[str]) -> int:
     found = json.loads(_core.internal_error(what))
     if "--json" in arguments:
-        show_json({"exit_status": BUG, "diagnostics": found})
+        show_json({"exit_status": ExitStatus.BUG, "diagnostics": found})
     print_diagnostics(found)
-    return BUG
+    return ExitStatus.BUG
 
 
 def _where(error: Exception) -> str:

@@ -59,10 +59,8 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
         from syncline.models.accelerators import find
 
         try:
-            resolved.update(find(compute.accelerator).roofline(_types(workload)))
+            accelerator = find(compute.accelerator)
         except ModelError as problem:
-            if problem.key == "precision":
-                _raise_type_error("the accelerator does not compute with this data type", problem, origins)
             raise_errors(
                 error(
                     Code.BAD_VALUE,
@@ -75,6 +73,10 @@ def _roofline(compute: Roofline, workload: Expanded, origins: Origins) -> dict[s
                     help="or give `peak`, `memory` and `memory_capacity` yourself",
                 )
             )
+        try:
+            resolved.update(accelerator.roofline(_types(workload)))
+        except ModelError as problem:
+            _raise_type_error("the accelerator does not compute with this data type", problem, origins)
     if isinstance(compute.peak, dict):
         resolved.pop("peaks", None)
         resolved.update(_peaks(compute.peak, _types(workload), origins))

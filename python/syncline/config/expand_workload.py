@@ -70,7 +70,7 @@ _OTHER_MODELS = "for any other model, give the path of its `config.json` from Hu
 
 def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
     """The model that the workload names, None if it names none; and the errors in the model's parameters."""
-    from syncline.models import registry
+    from syncline.models import ModelErrorKind, registry
 
     node = source.root.at(_AT)
     values = node.to_python() if node else None
@@ -88,12 +88,11 @@ def model(source: Source) -> tuple[Built | None, list[Diagnostic]]:
     known = info.parameters if info else {}
     problems = []
     for each in found:
-        key, _, rest = each.key.partition("[")
-        path_of = (*_AT, key, int(rest[:-1])) if rest else (*_AT, key)
-        unknown = info is not None and key != "model" and key not in known
+        key, path_of = each.key, (*_AT, *each.path)
+        unknown = each.kind is ModelErrorKind.UNKNOWN_KEY
         own = [*_OWN, *known] if unknown else []
         hint = other_tools.hint(key) if unknown else None
-        if key == "model" and not each.nearest:
+        if each.kind is ModelErrorKind.MODEL and not each.nearest:
             hint = _OTHER_MODELS
         problems.append(
             error(

@@ -26,8 +26,8 @@ def names_file(model: str) -> bool:
 
 def read(path: str) -> tuple[str, ModelInfo]:
     """The name and the model that a file describes. Raises :class:`SynclineError` with the place of the error."""
-    from syncline.models import ModelError
-    from syncline.models.hugging_face import MISSING, model
+    from syncline.models import ModelError, ModelErrorKind
+    from syncline.models.hugging_face import model
 
     text = read_file(path, limits.MAX_MODEL_FILE_BYTES)
     file = Text(path, text.splitlines())
@@ -54,19 +54,19 @@ def read(path: str) -> tuple[str, ModelInfo]:
         called = name(path, config)
         return called, model(config, called)
     except ModelError as problem:
-        wrong = error(
-            Code.MISSING_KEY if problem.problem == MISSING else Code.BAD_VALUE,
-            f"missing key `{problem.key}`"
-            if problem.problem == MISSING
-            else problem.problem or f"`{problem.key}` of this model is not supported",
-            mark=_mark(file, problem.key) or whole,
-            key=problem.key,
-            allowed=problem.allowed,
-            nearest=problem.nearest,
+        missing = problem.kind is ModelErrorKind.MISSING_KEY
+        why = problem.problem or f"`{problem.key}` of this model is not supported"
+        raise_errors(
+            error(
+                Code.MISSING_KEY if missing else Code.BAD_VALUE,
+                f"missing key `{problem.key}`" if missing else why,
+                mark=_mark(file, problem.key) or whole,
+                key=problem.key,
+                found=None if missing else shown(problem.found),
+                allowed=problem.allowed,
+                nearest=problem.nearest,
+            )
         )
-        if problem.problem != MISSING:
-            wrong["found"] = shown(problem.found)
-        raise_errors(wrong)
 
 
 def name(path: str, config: Mapping[str, Any]) -> str:

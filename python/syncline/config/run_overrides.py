@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from syncline.input.source import Override, Source
 
-MOST_PATHS = 8
+MAX_PATHS = 8
 """Maximum number of changes that a help text suggests."""
 
 
@@ -143,7 +143,7 @@ def _instead(source: Source, change: Override, key: str, resolved: Callable[[Sou
     """A help text with changes of the same key deeper inside, if the core can read them; else ``None``."""
     section = undotted(change.path)[0]
     root = source.root.at((section,))
-    paths = [] if root is None else [dotted((section, *path)) for path in _paths(root, key)][:MOST_PATHS]
+    paths = [] if root is None else [dotted((section, *path)) for path in _paths(root, key)][:MAX_PATHS]
     if not paths:
         return None
     before = deepcopy(source.root)

@@ -32,5 +32,7 @@ def two_levels(
     try:
         pays, flat, two_level = _core.two_levels(racks, workers, hub_rate, core_rate, worker_rate, between)
     except (ValueError, OverflowError) as error:
-        raise bad_value("invalid number of racks or workers, or invalid rate", str(error), "numbers above 0") from None
+        raise bad_value(
+            "invalid number of racks or workers, or invalid rate", str(error), allowed="numbers above 0"
+        ) from None
     return Levels(flat, two_level, pays)

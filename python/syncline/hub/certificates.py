@@ -57,12 +57,16 @@ def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: in
     try:
         texts = _core.make_certificates(job, ranks, days)
     except (ValueError, OverflowError) as error:
-        raise bad_value("invalid arguments for certificates", str(error), "see syncline hub certs --help") from None
+        raise bad_value(
+            "invalid arguments for certificates", str(error), help="syncline hub certs --help describes them"
+        ) from None
     there = sorted(path.glob("*.pem")) + sorted(path.glob("*.key"))
     if there and not force:
         names = ", ".join(each.name for each in there[:4]) + (", ..." if len(there) > 4 else "")
         raise bad_value(
-            "the folder has certificates already", f"{path}: {names}", "another folder, or --force to replace them"
+            "the folder has certificates already",
+            f"{path}: {names}",
+            help="choose another folder, or give --force to replace them",
         )
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,5 +86,7 @@ def make(folder: str | Path, *, job: str | None = None, ranks: int = 0, days: in
 
 def _failure(error: OSError, path: Path) -> SynclineError:
     return bad_value(
-        "the certificates cannot be written", f"{error.filename or path}: {error.strerror}", "a folder you can write to"
+        "the certificates cannot be written",
+        f"{error.filename or path}: {error.strerror}",
+        help="choose a folder that you can write to",
     )

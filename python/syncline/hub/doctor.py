@@ -7,20 +7,17 @@ import resource
 import socket
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.errors import SynclineError
+from syncline.findings import Finding, State
 from syncline.hub.service import PORT, status
 from syncline.runtime import security
 from syncline.runtime.addresses import resolve, with_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-
-State = Literal["ok", "poor", "broken"]
-Finding = tuple[State, str, str]
-"""The state, the thing that was checked, and the finding."""
 
 CONGESTION = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 ENOUGH_FILES = 4096
@@ -33,11 +30,15 @@ def findings(
     address: str | None, listen: Sequence[str] | None, port: int, key_file: str | None, tls: str | None = None
 ) -> Iterator[Finding]:
     """Checks this machine, and the hub at ``address`` if one is given."""
-    yield "ok", "CPUs", f"{os.cpu_count()}: a hub sums on all of them, unless --cores sets another number"
+    yield Finding(State.OK, "CPUs", f"{os.cpu_count()}: a hub sums on all of them, unless --cores sets another number")
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     enough = files == resource.RLIM_INFINITY or files >= ENOUGH_FILES
     detail = f"{files}; each rank needs one per core of the hub, and one more"
-    yield ("ok" if enough else "poor"), "open files", detail if enough else f"{detail}: run ulimit -n {ENOUGH_FILES}"
+    yield Finding(
+        State.OK if enough else State.POOR,
+        "open files",
+        detail if enough else f"{detail}: run ulimit -n {ENOUGH_FILES}",
+    )
     yield _congestion()
     if key_file is not None:
         yield _attempt(
@@ -58,22 +59,26 @@ def _certificates(folder: str) -> Iterator[Finding]:
         try:
             read = security.Certificates.of(folder, (name,)).read()
         except SynclineError as error:
-            yield "broken", f"certificate {name}", " ".join(str(error).split())
+            yield Finding(State.BROKEN, f"certificate {name}", " ".join(str(error).split()))
             continue
         ends = min(read.ends)
         soon = ends - time.time() < SOON_S
         detail = f"for {', '.join(read.names)}; ends on {_core.certificate_date(ends)}"
-        yield ("poor" if soon else "ok"), f"certificate {name}", detail + (", within 3 days" if soon else "")
+        yield Finding(
+            State.POOR if soon else State.OK, f"certificate {name}", detail + (", within 3 days" if soon else "")
+        )
 
 
 def _congestion() -> Finding:
     try:
         name = CONGESTION.read_text().strip()
     except OSError:
-        return "ok", "congestion control", "the system's default"
+        return Finding(State.OK, "congestion control", "the system's default")
     if name == "bbr":
-        return "poor", "congestion control", "bbr, which delays bursts of gradients: use --congestion cubic"
-    return "ok", "congestion control", name
+        return Finding(
+            State.POOR, "congestion control", "bbr, which delays bursts of gradients: use --congestion cubic"
+        )
+    return Finding(State.OK, "congestion control", name)
 
 
 def _listens(host: str, port: int) -> Finding:
@@ -82,11 +87,11 @@ def _listens(host: str, port: int) -> Finding:
         name, number = resolve(host, port)
         family = socket.AF_INET6 if ":" in name else socket.AF_INET
         with socket.create_server((name, number), family=family):
-            return "ok", what, "is free"
+            return Finding(State.OK, what, "is free")
     except SynclineError as error:
-        return "broken", what, str(error)
+        return Finding(State.BROKEN, what, str(error))
     except OSError as error:
-        return "broken", what, error.strerror or str(error)
+        return Finding(State.BROKEN, what, error.strerror or str(error))
 
 
 def _answers(address: str, key_file: str | None, tls: str | None) -> str:
@@ -100,6 +105,6 @@ def _answers(address: str, key_file: str | None, tls: str | None) -> str:
 
 def _attempt(what: str, attempt: Callable[[], str]) -> Finding:
     try:
-        return "ok", what, attempt()
+        return Finding(State.OK, what, attempt())
     except SynclineError as error:
-        return "broken", what, " ".join(str(error).split())
+        return Finding(State.BROKEN, what, " ".join(str(error).split()))

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
-from syncline.errors import SynclineError
 from syncline.extras import install
+from syncline.input.problem import error, raise_errors
 from syncline.runtime.addresses import resolve, with_port
 
 if TYPE_CHECKING:
@@ -85,31 +85,19 @@ def serve(service: Service, address: str) -> str:
     host, port = resolve(address, PORT)
     try:
         from prometheus_client import CollectorRegistry, start_http_server
-    except ImportError as error:
-        raise SynclineError(
-            [
-                {
-                    "code": Code.MISSING_KEY,
-                    "severity": "error",
-                    "message": "metrics need the package prometheus-client",
-                    "help": install("metrics"),
-                }
-            ]
-        ) from error
+    except ImportError:
+        raise_errors(
+            error(
+                Code.MISSING_PACKAGE,
+                "metrics need prometheus-client, which is not installed",
+                help=install("metrics"),
+            )
+        )
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(service))
     try:
         server, _ = start_http_server(port, host, registry)
-    except OSError as error:
-        raise SynclineError(
-            [
-                {
-                    "code": Code.NO_MEETING,
-                    "severity": "error",
-                    "message": "metrics cannot be served at this address",
-                    "found": f"{with_port(host, port)}: {error.strerror}",
-                }
-            ],
-            6,
-        ) from error
+    except OSError as problem:
+        found = f"{with_port(host, port)}: {problem.strerror}"
+        raise_errors(error(Code.NO_MEETING, "metrics cannot be served at this address", found=found))
     return with_port(host, server.server_port)

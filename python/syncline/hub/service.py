@@ -96,7 +96,7 @@ class Service:
         congestion_control.check(resources.congestion)
         if resources.memory is not None and resources.memory < MIN_MEMORY:
             found_memory = f"memory={resources.memory}"
-            raise bad_value("too little memory for a hub", found_memory, f"at least {MIN_MEMORY} bytes")
+            raise bad_value("too little memory for a hub", found_memory, allowed=f"at least {MIN_MEMORY} bytes")
         found = [resolve(each, port) for each in listen]
         key = security.secret(("hub",))
         security.check([host for host, _ in found], key)
@@ -109,7 +109,9 @@ class Service:
         try:
             self._core = _core.HubService.open(json.dumps(arguments, allow_nan=False), key)
         except ValueError as error:
-            raise bad_value("invalid arguments for a hub", str(error), "see syncline.hub.Service") from None
+            raise bad_value(
+                "invalid arguments for a hub", str(error), help="syncline.hub.Service describes its arguments"
+            ) from None
 
     @property
     def addresses(self) -> list[str]:

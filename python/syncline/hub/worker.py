@@ -12,7 +12,7 @@ from syncline import _core
 from syncline.hub.racks import Racks
 from syncline.hub.service import PORT
 from syncline.hub.terms import Terms
-from syncline.input.problem import bad_value
+from syncline.input.problem import bad_value, nearest
 from syncline.runtime import at_exit, congestion_control
 from syncline.runtime.addresses import resolve_all, setting, with_port
 from syncline.runtime.communicator import Pending
@@ -129,7 +129,9 @@ class Hub:
         try:
             core = _core.Hub.join(json.dumps(worker, allow_nan=False), key)
         except ValueError as error:
-            raise bad_value("invalid arguments for a rank", str(error), "see Hub.join") from None
+            raise bad_value(
+                "invalid arguments for a rank", str(error), help="Hub.join describes its arguments"
+            ) from None
         return cls(core, vectors, rank, world)
 
     @property
@@ -203,7 +205,7 @@ class Hub:
         found = (held.element, held.elements)
         if found != vector:
             word = "{0[1]} {0[0]}".format
-            raise bad_value(f"the buffer does not match the job's vector `{key}`", word(found), word(vector))
+            raise bad_value(f"the buffer does not match the job's vector `{key}`", word(found), allowed=word(vector))
         return held
 
     def _number(self, key: str) -> int:
@@ -231,11 +233,8 @@ def _hubs(environment: Mapping[str, str], hubs: str | Sequence[str] | Racks | No
 
 def _unknown(key: str, known: Mapping[str, Any]) -> SynclineError:
     """Returns the error for a vector that the job does not have."""
-    import difflib
-
-    near = difflib.get_close_matches(key, known, 1)
-    allowed = f"did you mean `{near[0]}`?" if near else ", ".join(f"`{name}`" for name in known)
-    return bad_value("the job has no such vector", f"`{key}`", allowed)
+    near = nearest(key, known)
+    return bad_value("the job has no such vector", key, allowed=None if near else ", ".join(known), nearest=near)
 
 
 def _trained(vectors: Mapping[str, tuple[str, int]], given: Chosen | Mapping[str, Chosen] | None) -> dict[str, Any]:
@@ -261,7 +260,7 @@ def _open(call: Callable[[], Any]) -> Any:
 
 
 def _closed(error: ValueError) -> SynclineError:
-    return bad_value("the hub cannot be used", str(error), "a hub that is not closed")
+    return bad_value("the hub cannot be used", str(error), help="a Hub cannot be used after close()")
 
 
 def _vector(name: str, given: Any) -> tuple[str, int]:
@@ -271,6 +270,6 @@ def _vector(name: str, given: Any) -> tuple[str, int]:
             case (str(element), int(elements)) if elements >= 0:
                 return element, elements
         allowed = f"a buffer, or (element, length) with an element of {', '.join(sorted(_core.element_names()))}"
-        raise bad_value(f"`{name}` is not a vector", repr(given), allowed)
+        raise bad_value(f"`{name}` is not a vector", repr(given), allowed=allowed)
     held = memory(given)
     return held.element, held.elements

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.errors import Diagnostic, SynclineError
+from syncline.errors import Diagnostic, ExitStatus, SynclineError
 from syncline.input.node import Mark, Text
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ def error(
     return made
 
 
+def warning(
+    code: str, message: str, *, mark: Mark | None = None, key: str | None = None, found: str | None = None, help: str
+) -> Diagnostic:
+    """A warning with the code ``code``; arguments are those of :func:`error`."""
+    return {**error(code, message, mark=mark, key=key, found=found, help=help), "severity": "warning"}
+
+
 def cannot_write(path: str | os.PathLike[str], reason: OSError | str) -> Diagnostic:
     """The error for a file or folder that cannot be written, and the reason."""
     if isinstance(reason, OSError):
@@ -60,27 +67,43 @@ def exists_already(path: str | os.PathLike[str]) -> Diagnostic:
     return error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force")
 
 
-def bad_value(message: str, found: str, allowed: str | None = None, *, help: str | None = None) -> SynclineError:
-    """The exception for an argument of a call that cannot be used."""
-    return SynclineError([error(Code.BAD_VALUE, message, found=found, allowed=allowed, help=help)])
+def bad_value(
+    message: str, found: str, *, allowed: str | None = None, nearest: str | None = None, help: str | None = None
+) -> SynclineError:
+    """The exception for an argument of a call that cannot be used. ``allowed`` lists values, and ``help`` a remedy."""
+    return exception(error(Code.BAD_VALUE, message, found=found, allowed=allowed, nearest=nearest, help=help))
+
+
+def exception(*problems: Diagnostic) -> SynclineError:
+    """The exception for all of ``problems`` together."""
+    return SynclineError(list(problems), exit_status(problems))
 
 
 def raise_errors(*problems: Diagnostic) -> NoReturn:
     """Raises all of ``problems`` together."""
-    raise SynclineError(list(problems), exit_status(problems))
+    raise exception(*problems)
 
 
 def exit_status(problems: Iterable[Diagnostic]) -> int:
     """Exit status of the process: that of the first error, or 0 without errors."""
     for problem in problems:
         if problem["severity"] == "error":
-            return _statuses().get(problem["code"], 70)
-    return 0
+            return _statuses().get(problem["code"], ExitStatus.BUG)
+    return ExitStatus.DONE
 
 
-def nearest(found: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that ``found`` was most likely meant to be; None if none is near."""
-    return _core.nearest(found, list(names))
+def nearest(found: str, names: Iterable[str], *, likeness: float = 0.0) -> str | None:
+    """The one of ``names`` that ``found`` was most likely meant to be; None if none is near.
+
+    ``likeness``, from 0 to 1, is how similar the two must also be by ``difflib``, for names that resemble each other.
+    """
+    near = _core.nearest(found, list(names))
+    if near is None or not likeness:
+        return near
+    from difflib import SequenceMatcher
+
+    similar = SequenceMatcher(None, found.lower(), near.lower()).ratio()
+    return near if similar >= likeness else None
 
 
 def shown(value: object) -> str:

@@ -22,13 +22,13 @@ module             what it holds
 ``data_types``     element types and their sizes
 ``types``          the element types of a job, and those of each precision
 ``traced``         PyTorch modules as models: ``from_torch``
-``errors``         ``ModelError``
+``errors``         ``ModelError`` and its kinds
 ================== ========================================================================
 """
 
 from syncline.models.accelerators import Accelerator
 from syncline.models.data_types import DATA_TYPES
-from syncline.models.errors import ModelError
+from syncline.models.errors import ModelError, ModelErrorKind
 from syncline.models.hugging_face import from_config
 from syncline.models.info import ModelInfo
 from syncline.models.layer import Layer
@@ -42,6 +42,7 @@ __all__ = [
     "Accelerator",
     "Layer",
     "ModelError",
+    "ModelErrorKind",
     "ModelInfo",
     "Parameter",
     "Traced",

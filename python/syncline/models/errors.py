@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
+from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from syncline.input.problem import nearest as nearest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+
+class ModelErrorKind(StrEnum):
+    """What is wrong with a request for a model or an accelerator."""
+
+    MODEL = "model"
+    """The model is unknown, or its work cannot be counted."""
+    VALUE = "value"
+    """A value is not allowed."""
+    UNKNOWN_KEY = "unknown_key"
+    """There is no parameter of this name."""
+    MISSING_KEY = "missing_key"
+    """A required key is missing."""
 
 
 class ModelError(ValueError):
@@ -15,9 +30,23 @@ class ModelError(ValueError):
     The fields hold the details; ``str(error)`` is one sentence made of them.
     """
 
-    def __init__(self, key: str, found: object, allowed: str, nearest: str | None = None, *, problem: str = "") -> None:
+    def __init__(
+        self,
+        key: str,
+        found: object,
+        allowed: str,
+        nearest: str | None = None,
+        *,
+        kind: ModelErrorKind = ModelErrorKind.VALUE,
+        index: int | None = None,
+        problem: str = "",
+    ) -> None:
+        self.kind = kind
+        """What kind of error it is."""
         self.key = key
         """What is wrong: ``model``, ``accelerator`` or the name of a parameter, known or not."""
+        self.path: tuple[str | int, ...] = (key,) if index is None else (key, index)
+        """The key, and the index of the entry if one entry of a list is wrong."""
         self.found = found
         """The given value."""
         self.allowed = allowed
@@ -26,36 +55,28 @@ class ModelError(ValueError):
         """The nearest allowed value, or ``None`` if none is near."""
         self.problem = problem
         """A description of the problem, in place of the given value."""
+        place = key if index is None else f"{key}[{index}]"
+        missing = "missing" if kind is ModelErrorKind.MISSING_KEY else ""
         hint = f"; did you mean {nearest}?" if nearest is not None else ""
-        super().__init__(f"{key}: {problem or f'found {_short(found)}'}, allowed is {allowed}{hint}")
+        super().__init__(f"{place}: {problem or missing or f'found {_short(found)}'}, allowed is {allowed}{hint}")
 
 
 def unknown_name(
-    key: str, found: object, known: Iterable[str], *, problem: str = "", likeness: float = 0.5
+    key: str,
+    found: object,
+    known: Iterable[str],
+    *,
+    kind: ModelErrorKind = ModelErrorKind.VALUE,
+    problem: str = "",
+    likeness: float = 0.0,
 ) -> ModelError:
     """Make the error for a name that is not in ``known``; ``problem`` describes it in place of the found name.
 
-    ``likeness``, from 0 to 1, is the similarity that a known name must have to be suggested.
+    ``likeness`` is how similar a known name must be to be suggested: see :func:`~syncline.input.problem.nearest`.
     """
     names = list(known)
-    # A number is not a misspelt name.
-    near = _nearest(found, names, likeness) if isinstance(found, str) else None
-    return ModelError(key, found, f"one of {', '.join(names)}", near, problem=problem)
-
-
-def nearest_of(found: str, names: list[str], *, likeness: float) -> str | None:
-    """Find the name most similar to ``found``, the first of equals; ``None`` below a similarity of ``likeness``."""
-    return _nearest(found, names, likeness) if names else None
-
-
-def _nearest(found: str, names: list[str], least: float) -> str | None:
-    """Find the name most similar to ``found``, the first of equals; ``None`` below a similarity of ``least``."""
-
-    def likeness(name: str) -> float:
-        return SequenceMatcher(None, found[:100].lower(), name.lower()).ratio()
-
-    best = max(names, key=likeness)
-    return best if likeness(best) >= least else None
+    near = nearest_of(found, names, likeness=likeness) if isinstance(found, str) else None
+    return ModelError(key, found, f"one of {', '.join(names)}", near, kind=kind, problem=problem)
 
 
 def _short(found: object) -> str:

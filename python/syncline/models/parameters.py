@@ -86,15 +86,13 @@ def parameter_error(key: str, parameter: Parameter, found: object) -> ModelError
                 low, high = parameter.range
                 allowed = f"a list of {parameter.shortest} to {LONGEST_LIST} whole numbers from {low} to {high}"
                 return ModelError(key, found, allowed)
-            entries = (_integer(f"{key}[{at}]", parameter, entry) for at, entry in enumerate(found))
+            entries = (_integer(key, parameter, entry, at) for at, entry in enumerate(found))
             return next((entry for entry in entries if entry), None)
 
 
-def _integer(key: str, parameter: Parameter, found: object) -> ModelError | None:
+def _integer(key: str, parameter: Parameter, found: object, index: int | None = None) -> ModelError | None:
     low, high = parameter.range
     allowed = f"a whole number from {low} to {high}"
-    if isinstance(found, bool) or not isinstance(found, int | float):
-        return ModelError(key, found, allowed)
-    if isinstance(found, int) and low <= found <= high:
+    if isinstance(found, int) and not isinstance(found, bool) and low <= found <= high:
         return None
-    return ModelError(key, found, allowed)
+    return ModelError(key, found, allowed, index=index)

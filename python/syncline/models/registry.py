@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from syncline.models import decoder, dlrm, mlp, resnet50, transformer, vgg16
-from syncline.models.errors import ModelError, unknown_name
+from syncline.models.errors import ModelError, ModelErrorKind, unknown_name
 from syncline.models.info import ModelInfo
 from syncline.models.optimizer import OPTIMIZERS
 from syncline.models.parameters import parameter_error
@@ -82,12 +82,16 @@ def request(model: str | ModelInfo, params: Mapping[str, Any]) -> tuple[list[Lay
     """
     if not isinstance(model, ModelInfo):
         if not isinstance(model, str) or model not in MODELS:
-            return [], [unknown_name("model", model, MODELS)]
+            return [], [unknown_name("model", model, MODELS, kind=ModelErrorKind.MODEL)]
         name, model = model, MODELS[model]
     else:
         name = "this model"
     known = model.parameters
-    errors = [unknown_name(key, key, known, problem=f"not a parameter of {name}") for key in params if key not in known]
+    errors = [
+        unknown_name(key, key, known, kind=ModelErrorKind.UNKNOWN_KEY, problem=f"not a parameter of {name}")
+        for key in params
+        if key not in known
+    ]
     errors += [
         error for key, found in params.items() if key in known and (error := parameter_error(key, known[key], found))
     ]
@@ -107,7 +111,8 @@ def _layers(info: ModelInfo, name: str, params: Mapping[str, Any]) -> list[Layer
     sizes = tuple((key, tuple(value) if isinstance(value, list) else value) for key, value in chosen.items())
     built = _built(info.layers, sizes)
     if built is None:
-        raise ModelError("model", name, "parameters whose work stays below 2^63 FLOP and bytes in one iteration")
+        allowed = "parameters whose work stays below 2^63 FLOP and bytes in one iteration"
+        raise ModelError("model", name, allowed, kind=ModelErrorKind.MODEL)
     return list(built)
 
 

@@ -19,6 +19,7 @@ from syncline.input.problem import error, raise_errors
 from syncline.input.source import Source, from_file
 from syncline.input.units import Time
 from syncline.input.words import DataType, Pass
+from syncline.schemas import TIMES
 
 if TYPE_CHECKING:
     from syncline.errors import Diagnostic
@@ -44,7 +45,7 @@ class MeasuredTime(Strict):
 class Times(Strict):
     """Measured times of the layers of a model, and what they were measured with."""
 
-    schema_: Annotated[Literal["syncline-times/1"], Field(alias="schema")] = "syncline-times/1"
+    schema_: Annotated[Literal["syncline-times/1"], Field(alias="schema")] = TIMES
     """Version of the format."""
     model: str = ""
     """The model that was measured."""

@@ -26,9 +26,8 @@ def setting(environment: Mapping[str, str], name: str, given: int | None) -> int
     try:
         return int(environment[name])
     except (KeyError, ValueError):
-        found = environment.get(name, "nothing")
-        allowed = "a whole number, or pass it as an argument"
-        raise bad_value(f"the environment has no valid `{name}`", found, allowed) from None
+        message, found = f"the environment has no valid `{name}`", environment.get(name, "nothing")
+        raise bad_value(message, found, allowed="a whole number", help="or pass it as an argument") from None
 
 
 def resolve(address: str, default: int) -> tuple[str, int]:
@@ -40,15 +39,15 @@ def resolve_all(address: str, default: int) -> list[tuple[str, int]]:
     """Returns all addresses of ``HOST``, ``HOST:PORT`` or ``[IPV6]:PORT``, in the system's order, with the port."""
     host, port = _parts(address.strip(), str(default))
     if not host:
-        raise bad_value("the address has no host", address or "nothing", "HOST or HOST:PORT")
+        raise bad_value("the address has no host", address or "nothing", allowed="HOST or HOST:PORT")
     if not (port.isascii() and port.isdecimal() and len(port) <= PORT_DIGITS and int(port) <= LAST_PORT):
         what = "the port is not valid" if port else "the colon has no port after it"
-        raise bad_value(what, shown(address), f"HOST or HOST:PORT, with a port of 0 to {LAST_PORT}")
+        raise bad_value(what, shown(address), allowed=f"HOST or HOST:PORT, with a port of 0 to {LAST_PORT}")
     try:
         found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise bad_value("the host's address cannot be found", f"{host}: {why}", "HOST or HOST:PORT") from None
+        raise bad_value("the host's address cannot be found", f"{host}: {why}", allowed="HOST or HOST:PORT") from None
     return list(dict.fromkeys((str(each[4][0]), int(each[4][1])) for each in found))
 
 
@@ -134,7 +133,7 @@ class Interface:
         for each in (advertised, listen) if at else (advertised,):
             if not is_literal(each):
                 allowed = "an IP address, or ADDRESS@LISTEN if other hosts reach LISTEN at ADDRESS"
-                raise bad_value("an interface must be an address of this host", shown(text), allowed)
+                raise bad_value("an interface must be an address of this host", shown(text), allowed=allowed)
         return cls(advertised, listen if at else advertised)
 
 
@@ -148,10 +147,10 @@ def port_range(text: str | None) -> tuple[int, int] | None:
     first, dash, last = text.strip().partition("-")
     ports = [first, last if dash else first]
     if not all(each.isascii() and each.isdecimal() and len(each) <= PORT_DIGITS for each in ports):
-        raise bad_value("the range of ports is not valid", shown(text), "FIRST-LAST, such as 29500-29599")
+        raise bad_value("the range of ports is not valid", shown(text), allowed="FIRST-LAST, such as 29500-29599")
     low, high = map(int, ports)
     if not 0 < low <= high <= LAST_PORT:
-        raise bad_value("the range of ports is not valid", shown(text), f"FIRST-LAST, of 1 to {LAST_PORT}")
+        raise bad_value("the range of ports is not valid", shown(text), allowed=f"FIRST-LAST, of 1 to {LAST_PORT}")
     return low, high
 
 
@@ -160,7 +159,7 @@ def _parts(address: str, default: str) -> tuple[str, str]:
     if address.startswith("["):
         host, closed, rest = address[1:].partition("]")
         if not closed or rest[:1] not in ("", ":"):
-            raise bad_value("brackets must enclose the host of an address", address, "[IPV6] or [IPV6]:PORT")
+            raise bad_value("brackets must enclose the host of an address", address, allowed="[IPV6] or [IPV6]:PORT")
         return host, rest[1:] if rest else default
     host, colon, port = address.rpartition(":")
     # An IPv6 address contains colons.

@@ -241,7 +241,8 @@ class Communicator:
         try:
             return Pending(begin())
         except (ValueError, OverflowError) as error:
-            raise bad_value("the message is invalid", str(error), "see syncline.runtime") from None
+            remedy = "Communicator.send and Communicator.receive describe their arguments"
+            raise bad_value("the message is invalid", str(error), help=remedy) from None
 
     def group(
         self,
@@ -270,7 +271,9 @@ class Communicator:
         try:
             core = self._core.group(_number(name, members), members, asked, deadline_s)
         except (ValueError, OverflowError) as error:
-            raise bad_value("the group is invalid", str(error), "see Communicator.group") from None
+            raise bad_value(
+                "the group is invalid", str(error), help="Communicator.group describes its arguments"
+            ) from None
         return type(self)(core, deadline_s, plans, len(members))
 
     def set_deadline(self, deadline_s: float) -> None:
@@ -309,7 +312,8 @@ class Communicator:
         try:
             pending = self._core.begin(kind, reduction, root, in_order, input, output, keep)
         except ValueError as error:
-            raise bad_value("the operation is invalid", str(error), "see syncline.runtime") from None
+            remedy = "each method of Communicator describes its arguments"
+            raise bad_value("the operation is invalid", str(error), help=remedy) from None
         return Pending(pending)
 
     @property
@@ -343,7 +347,7 @@ class Communicator:
             self._core = self._core.renew(json.dumps(for_core(plans, self._whole)), wait_s)
         except ValueError as error:
             remedy = "join with `elastic=True`, and begin operations with `keep=True`"
-            raise bad_value("no new epoch can begin", str(error), remedy) from None
+            raise bad_value("no new epoch can begin", str(error), help=remedy) from None
         self._plans = plans
         self._warn()
 
@@ -381,6 +385,6 @@ def _alike(input: Any, output: Any) -> tuple[Memory, Memory]:
     source, target = memory(input), memory(output)
     if source.element != target.element:
         raise bad_value(
-            "input and output have different element types", f"{source.element}, {target.element}", "the same"
+            "input and output have different element types", f"{source.element}, {target.element}", allowed="the same"
         )
     return source, target

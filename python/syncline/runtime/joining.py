@@ -91,7 +91,9 @@ def join(options: JoinOptions) -> _core.Communicator:
     key = options.security.secret((f"rank-{rank}", "rank"))
     if options.elastic and meeting.rendezvous is not None:
         # A rendezvous wipes the key once ranks have met, so a restarted rank could not join.
-        raise bad_value("an elastic job cannot use a rendezvous", "rendezvous and elastic", "coordinator and elastic")
+        raise bad_value(
+            "an elastic job cannot use a rendezvous", "rendezvous and elastic", allowed="coordinator and elastic"
+        )
     with ExitStack() as stack:
         contact = _contact(options, interfaces, key, stack)
         known = contact.coordinator or os.environ.get("MASTER_ADDR", "127.0.0.1")
@@ -113,7 +115,9 @@ def join(options: JoinOptions) -> _core.Communicator:
             options.security.check([*(each.listen for each in interfaces), *(host for host, _ in where)], contact.key)
             core = _core.Communicator.join(json.dumps(data, allow_nan=False), contact.key, announced, LOG.warning)
         except ValueError as error:
-            raise bad_value("invalid arguments for a rank", str(error), "see Communicator.join") from None
+            raise bad_value(
+                "invalid arguments for a rank", str(error), help="Communicator.join describes its arguments"
+            ) from None
     if meeting.rendezvous is not None and rank != 0:
         try:
             wipe(meeting.rendezvous, rank)
@@ -145,7 +149,7 @@ def _contact(options: JoinOptions, interfaces: Sequence[Interface], key: Secret 
     if rendezvous is None:
         return contact
     if options.security.key_file is not None:
-        raise bad_value("a rendezvous brings its own key", "rendezvous and key_file", "one of them")
+        raise bad_value("a rendezvous brings its own key", "rendezvous and key_file", allowed="one of them")
     if rank != 0:
         began = time.monotonic()
         coordinator, shared = look(rendezvous, rank, contact.wait_s)
@@ -169,7 +173,9 @@ def _addresses(
     if rank == 0:
         return listening(coordinator, PORT, interfaces, listen)
     if listen is not None:
-        raise bad_value("only rank 0 listens for the others", f"rank={rank}, listen={listen}", "interfaces")
+        raise bad_value(
+            "only rank 0 listens for the others", f"rank={rank}, listen={listen}", help="give it `interfaces` instead"
+        )
     return resolve_all(coordinator, PORT)
 
 

@@ -23,7 +23,7 @@ def for_core(plans: Plans, world: int) -> dict[str, Any]:
     of: Any = plans.racks
     if of is not None:
         if plans.order is not None:
-            raise bad_value("the order of ranks is given twice", "order and racks", "one of them")
+            raise bad_value("the order of ranks is given twice", "order and racks", allowed="one of them")
         check(plans.rules, of)
 
     def rule_data(rule: Rule) -> dict[str, Any]:

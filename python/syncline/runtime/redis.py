@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.extras import install
-from syncline.input.problem import bad_value
+from syncline.input.problem import error, raise_errors
 from syncline.runtime.rendezvous import PAUSE_S
 
 if TYPE_CHECKING:
@@ -29,10 +30,14 @@ class RedisRendezvous:
         if isinstance(server, str):
             try:
                 import redis
-            except ImportError as error:
-                raise bad_value(
-                    "a rendezvous in Redis needs the library redis", "no such module", install("redis")
-                ) from error
+            except ImportError:
+                raise_errors(
+                    error(
+                        Code.MISSING_PACKAGE,
+                        "a rendezvous in Redis needs the package redis, which is not installed",
+                        help=install("redis"),
+                    )
+                )
             self._client = redis.Redis.from_url(server)
 
     def _key(self, key: str) -> str:

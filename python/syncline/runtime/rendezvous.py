@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from syncline.codes import Code
 from syncline.errors import SynclineError
+from syncline.input.problem import error as diagnostic
+from syncline.input.problem import exception
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +68,7 @@ class Meeting:
 
 def meeting_error(message: str) -> SynclineError:
     """Returns the error of ranks that cannot meet (SL1201)."""
-    return SynclineError([{"code": Code.NO_MEETING, "severity": "error", "message": message}], 6)
+    return exception(diagnostic(Code.NO_MEETING, message))
 
 
 class Answers:

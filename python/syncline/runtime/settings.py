@@ -59,14 +59,18 @@ class Network:
         for name, value in rates.items():
             if not 0 < value <= MAX_GBPS:
                 raise bad_value(
-                    "a rate of the network is out of range", f"{name}={value}", f"above 0, at most {MAX_GBPS:g}"
+                    "a rate of the network is out of range",
+                    f"{name}={value}",
+                    allowed=f"above 0, at most {MAX_GBPS:g}",
                 )
         times = {"latency_us": self.latency_us, "message_us": self.message_us}
         for name, value in times.items():
             if not 0 <= value <= MAX_US:
-                raise bad_value("a time of the network is out of range", f"{name}={value}", f"0 to {MAX_US:g}")
+                raise bad_value("a time of the network is out of range", f"{name}={value}", allowed=f"0 to {MAX_US:g}")
         if not 0 <= self.buffer < 1 << 63:
-            raise bad_value("the buffer of a switch port is out of range", f"buffer={self.buffer}", "at least 0 bytes")
+            raise bad_value(
+                "the buffer of a switch port is out of range", f"buffer={self.buffer}", allowed="at least 0 bytes"
+            )
         return {
             "near_bytes_per_s": max(round(self.gbps * 125e6), 1),
             "far_bytes_per_s": max(round(far * 125e6), 1),

@@ -27,6 +27,7 @@ from syncline.input.dump import dump
 from syncline.input.problem import cannot_write, error, raise_errors
 from syncline.input.source import from_file
 from syncline.input.units import Rate, Time
+from syncline.schemas import HOST_COSTS
 from syncline.testbed import cleanup
 from syncline.testbed.check import finish, trips
 from syncline.testbed.flows import way
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
     from syncline.testbed.check import Checked
     from syncline.testbed.flows import Port
     from syncline.testbed.layout import Layout
-
-SCHEMA = "syncline-host-costs/1"
 
 
 class Collectives(Strict):
@@ -79,7 +78,7 @@ class HostCosts:
             "reduction_rate": f"{self.reduction_bytes_per_s / 1e6:.4g}MB/s",
         }
         latency = f"{1e6 * self.link_latency_s:.3g}us"
-        return {"schema": SCHEMA, "cores": self.cores, "link_latency": latency, "collectives": collectives}
+        return {"schema": HOST_COSTS, "cores": self.cores, "link_latency": latency, "collectives": collectives}
 
     def save(self, path: Path) -> None:
         """Writes a file: JSON if its name ends with ``.json``, or else YAML.

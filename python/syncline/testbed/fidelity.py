@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
-from syncline.input.problem import error
+from syncline.input.problem import warning
 from syncline.quantity import percent, time
 from syncline.testbed.layout import PAYLOAD
 
@@ -22,29 +22,23 @@ def warnings(request: TestbedRequest, layout: Layout) -> Iterator[Diagnostic]:
     mark = request.source.mark(("fabric",), key=True)
     longest = max(_latencies(layout), default=0.0)
     if longest:
-        yield {
-            **error(
-                Code.BAD_TESTBED,
-                "latencies of links are not emulated: packets take only the kernel's own time",
-                mark=mark,
-                key="fabric",
-                found=f"up to {time(longest)} per link",
-                help="syncline testbed check shows measured round trips beside those of the file",
-            ),
-            "severity": "warning",
-        }
+        yield warning(
+            Code.BAD_TESTBED,
+            "latencies of links are not emulated: packets take only the kernel's own time",
+            mark=mark,
+            key="fabric",
+            found=f"up to {time(longest)} per link",
+            help="syncline testbed check shows measured round trips beside those of the file",
+        )
     if request.least_efficiency < 1:
-        yield {
-            **error(
-                Code.BAD_TESTBED,
-                "`efficiency` is not emulated: links have their full rate, and packets have real headers",
-                mark=mark,
-                key="fabric",
-                found=f"{request.least_efficiency:g}",
-                help=f"TCP uses {percent(PAYLOAD)} of a link's rate for payload",
-            ),
-            "severity": "warning",
-        }
+        yield warning(
+            Code.BAD_TESTBED,
+            "`efficiency` is not emulated: links have their full rate, and packets have real headers",
+            mark=mark,
+            key="fabric",
+            found=f"{request.least_efficiency:g}",
+            help=f"TCP uses {percent(PAYLOAD)} of a link's rate for payload",
+        )
 
 
 def _latencies(layout: Layout) -> Iterator[float]:

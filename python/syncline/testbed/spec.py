@@ -19,7 +19,7 @@ from syncline.input.node import Node, from_python
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override, Source, from_argument
 from syncline.input.units import Bytes
-from syncline.schemas import SCENARIO
+from syncline.schemas import SCENARIO, TESTBED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,7 +69,7 @@ def _check_queue(text: str) -> str:
 class Spec(Strict):
     """A fabric to emulate, and settings of the emulation."""
 
-    schema_: Annotated[Literal["syncline-testbed/1"], Field(alias="schema")] = "syncline-testbed/1"
+    schema_: Annotated[Literal["syncline-testbed/1"], Field(alias="schema")] = TESTBED
     """Version of the schema."""
     name: Annotated[str, AfterValidator(check_name)] | None = None
     """Name of the testbed. Without it, the file's name is used."""

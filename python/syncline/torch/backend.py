@@ -56,7 +56,7 @@ def _lists(lists: Any) -> list[torch.Tensor]:
     if lists and isinstance(lists[0], torch.Tensor):
         return list(lists)
     if len(lists) != 1:
-        raise bad_value("a collective takes one list of tensors", f"{len(lists)} lists", "one")
+        raise bad_value("a collective takes one list of tensors", f"{len(lists)} lists", allowed="one")
     return list(lists[0])
 
 
@@ -107,12 +107,12 @@ class Backend(_distributed_c10d.Backend):
         check(what, tensors)
         if len({(tensor.dtype, tensor.device) for tensor in tensors}) > 1:
             found = ", ".join(sorted({f"{tensor.dtype} on {tensor.device}" for tensor in tensors}))
-            raise bad_value(f"{what} needs tensors of one type on one device", found, "the same for all")
+            raise bad_value(f"{what} needs tensors of one type on one device", found, allowed="the same for all")
 
     def _blocks(self, what: str, tensors: Sequence[torch.Tensor], name: str) -> None:
         """Checks that there is a tensor for each rank."""
         if len(tensors) != self.size():
-            raise bad_value(f"{what} needs {name} for each rank", f"{len(tensors)} tensors", f"{self.size()}")
+            raise bad_value(f"{what} needs {name} for each rank", f"{len(tensors)} tensors", allowed=f"{self.size()}")
 
     def allreduce(self, tensors: Tensors, opts: Any = None, **more: Any) -> Work:
         """Combines the tensors of all ranks, in place."""
@@ -197,7 +197,9 @@ class Backend(_distributed_c10d.Backend):
         me = self.rank()
         if sum(tensor.numel() for tensor in sources) != targets[me].numel():
             found = f"{_shapes(sources)}, to be put into {_shapes([targets[me]])}"
-            raise bad_value(f"all_gather has no room for the tensor of rank {me}", found, "the same number of elements")
+            raise bad_value(
+                f"all_gather has no room for the tensor of rank {me}", found, allowed="the same number of elements"
+            )
         if len({tensor.numel() for tensor in targets}) == 1:
             return self._gather(targets, sources, targets, opts)
         source = Local(sources, reads=True, writes=False)
@@ -234,7 +236,7 @@ class Backend(_distributed_c10d.Backend):
         if whole.numel() != block.numel() * self.size():
             found = f"{long} {tuple(whole.shape)}, {short} {tuple(block.shape)}"
             allowed = f"{block.numel() * self.size()} elements in the {long}"
-            raise bad_value(f"{what} on {self.size()} ranks needs that many blocks", found, allowed)
+            raise bad_value(f"{what} on {self.size()} ranks needs that many blocks", found, allowed=allowed)
 
     def all_gather_single_coalesced(self, outputs: Tensors, inputs: Tensors, opts: Any = None) -> Work:
         """Runs ``all_gather_single`` for several tensors at once."""
@@ -263,7 +265,9 @@ class Backend(_distributed_c10d.Backend):
             found = f"lists of {', '.join(str(len(room)) for room in rooms)} tensors"
             allowed = f"{self.size()} lists of {len(sources)}"
             raise bad_value(
-                "all_gather_coalesced needs a list for each rank, with as many tensors as the input", found, allowed
+                "all_gather_coalesced needs a list for each rank, with as many tensors as the input",
+                found,
+                allowed=allowed,
             )
         places = []
         for number, source in enumerate(sources):
@@ -272,7 +276,7 @@ class Backend(_distributed_c10d.Backend):
             if any(target.numel() != source.numel() for target in targets):
                 found = f"tensor {number} is {_shapes([source])}, to be put into {_shapes(targets)}"
                 allowed = "the same number of elements"
-                raise bad_value("all_gather_coalesced has no room for the tensors", found, allowed)
+                raise bad_value("all_gather_coalesced has no room for the tensors", found, allowed=allowed)
             places.append((Local([source], reads=True, writes=False), Local(targets, reads=False, writes=True)))
 
         def begin() -> list[Pending]:
@@ -294,7 +298,7 @@ class Backend(_distributed_c10d.Backend):
         if sum(tensor.numel() for tensor in targets) != sources[me].numel():
             found = f"{_shapes([sources[me]])}, to be put into {_shapes(targets)}"
             allowed = "the same number of elements"
-            raise bad_value(f"reduce_scatter has no room for the block of rank {me}", found, allowed)
+            raise bad_value(f"reduce_scatter has no room for the block of rank {me}", found, allowed=allowed)
         if len({tensor.numel() for tensor in sources}) == 1:
             return self._scatter([(targets, sources)], targets, opts)
         how = reducing("reduce_scatter", opts.reduceOp, sources[0].dtype, self.size())
@@ -359,7 +363,9 @@ class Backend(_distributed_c10d.Backend):
             return self._exchange(source, ins, target, outs, [output], opts)
         if input.numel() != output.numel() or input.numel() % self.size():
             found = f"input {tuple(input.shape)}, output {tuple(output.shape)}"
-            raise bad_value("all_to_all without split sizes needs equal blocks", found, f"a multiple of {self.size()}")
+            raise bad_value(
+                "all_to_all without split sizes needs equal blocks", found, allowed=f"a multiple of {self.size()}"
+            )
 
         def begin() -> list[Pending]:
             return [self.communicator.all_to_all(memory(source.host), memory(target.host))]
@@ -385,7 +391,9 @@ class Backend(_distributed_c10d.Backend):
         me, world = self.rank(), self.size()
         if ins[me] != outs[me]:
             found = f"{ins[me]} elements are sent, {outs[me]} are expected"
-            raise bad_value(f"rank {me} sends itself a block of another size than it expects", found, "equal sizes")
+            raise bad_value(
+                f"rank {me} sends itself a block of another size than it expects", found, allowed="equal sizes"
+            )
         messages = self._messages("all_to_all")
 
         def begin() -> list[Pending]:
@@ -412,7 +420,9 @@ class Backend(_distributed_c10d.Backend):
             self._check("gather", [output], [input])
             self._multiple("gather", "output", output, "input", input)
             if not output.is_contiguous():
-                raise bad_value("gather_single needs a contiguous output", f"strides {output.stride()}", "contiguous")
+                raise bad_value(
+                    "gather_single needs a contiguous output", f"strides {output.stride()}", allowed="contiguous"
+                )
             blocks = list(output.view(-1).split(max(input.numel(), 1)))
             blocks += [output.view(-1)[:0]] * (self.size() - len(blocks))
         return self.gather([blocks], [input], opts)
@@ -434,7 +444,9 @@ class Backend(_distributed_c10d.Backend):
         if me == root and blocks[me].numel() != sum(tensor.numel() for tensor in own):
             source, target = (own, blocks[me : me + 1]) if collects else (blocks[me : me + 1], own)
             found = f"{_shapes(source)}, to be put into {_shapes(target)}"
-            raise bad_value(f"{what} has no room for the tensor of rank {me}", found, "the same number of elements")
+            raise bad_value(
+                f"{what} has no room for the tensor of rank {me}", found, allowed="the same number of elements"
+            )
         mine = Local(own, reads=collects, writes=not collects)
         places = [Local([block], reads=not collects, writes=collects) for block in blocks]
         messages = self._messages(what)
@@ -635,11 +647,13 @@ def _splits(name: str, tensor: torch.Tensor, splits: Sequence[int] | None, world
     rows = tensor.shape[0] if tensor.dim() else 0
     if not splits:
         if rows % world:
-            raise bad_value(f"all_to_all cannot split its {name} evenly", f"{rows} rows", f"a multiple of {world}")
+            raise bad_value(
+                f"all_to_all cannot split its {name} evenly", f"{rows} rows", allowed=f"a multiple of {world}"
+            )
         splits = [rows // world] * world
     if len(splits) != world or sum(splits) != rows or min(splits) < 0:
         found = f"{list(splits)} of {rows} rows"
         allowed = f"{world} sizes that add up to {rows}"
-        raise bad_value(f"the split sizes of all_to_all do not match its {name}", found, allowed)
+        raise bad_value(f"the split sizes of all_to_all do not match its {name}", found, allowed=allowed)
     width = tensor.numel() // rows if rows else 0
     return [split * width for split in splits]

@@ -69,14 +69,14 @@ class Bucket:
             raise bad_value(
                 "a parameter has a second gradient before step()",
                 f"one of shape {tuple(param.shape)} in `{self.name}`",
-                "step() after each backward(), or no_sync() for all but the last",
+                help="call step() after each backward(), or use no_sync() for all but the last",
             )
         gradient = param.grad
         if gradient is None:
             return False
         if gradient.layout != torch.strided:
             kind = str(gradient.layout).removeprefix("torch.")
-            raise bad_value("gradients must be dense", f"{kind} of shape {tuple(param.shape)}", "strided")
+            raise bad_value("gradients must be dense", f"{kind} of shape {tuple(param.shape)}", allowed="strided")
         self._views[id(param)].copy_(gradient)
         self.taken[id(param)] = (gradient, _version(gradient))
         return self.complete
@@ -168,7 +168,7 @@ def make_buckets(groups: Sequence[dict[str, Any]], most: float) -> tuple[list[Bu
             if param.requires_grad and (param.dtype not in TRAINED or param.layout != torch.strided):
                 found = f"{param.dtype}, {param.layout}, of shape {tuple(param.shape)}".replace("torch.", "")
                 names = ", ".join(str(each).removeprefix("torch.") for each in TRAINED)
-                raise bad_value("this parameter cannot be trained", found, f"dense parameters of type {names}")
+                raise bad_value("this parameter cannot be trained", found, allowed=f"dense parameters of type {names}")
             if not param.numel() or param.dtype not in TRAINED:
                 continue
             runs.setdefault((param.requires_grad, param.dtype, param.device), []).append(param)

@@ -82,7 +82,7 @@ def _vector(name: str, param: torch.Tensor) -> tuple[str, int]:
     if dtype not in ELEMENTS or not dtype.is_floating_point:
         found = f"`{name}` of {str(param.dtype).removeprefix('torch.')}"
         allowed = "float16, bfloat16, float32, float64, complex"
-        raise bad_value("hubs cannot average gradients of this type", found, allowed)
+        raise bad_value("hubs cannot average gradients of this type", found, allowed=allowed)
     return ELEMENTS[dtype], param.numel() * (2 if pairs else 1)
 
 
@@ -138,14 +138,20 @@ def _hub(hub: Hub, module: torch.nn.Module | None, *, in_order: bool) -> Average
     DDP changes its buckets after the first step. Each parameter is therefore a vector, rather than each bucket.
     """
     if in_order:
-        raise bad_value("hubs take in_order only when a job is joined", "in_order", "Hub.join(..., in_order=True)")
+        raise bad_value(
+            "hubs take in_order only when a job is joined", "in_order", help="join with Hub.join(..., in_order=True)"
+        )
     if module is None:
-        raise bad_value("a hook for hubs needs the module", "none", "hook(hub, module)")
+        raise bad_value("a hook for hubs needs the module", "none", help="call hook(hub, module)")
     known = vectors(module)
     for name, vector in known.items():
         if hub.keys.get(name) != vector:
             found = f"`{name}` is {hub.keys.get(name, 'not there')}, and the module has {vector}"
-            raise bad_value("the job's vectors are not the module's gradients", found, "Hub.join(..., vectors(module))")
+            raise bad_value(
+                "the job's vectors are not the module's gradients",
+                found,
+                help="join with Hub.join(..., vectors(module))",
+            )
     names = {id(param): name for name, param in _trained(module)}
 
     def average(bucket: Any, buffer: torch.Tensor) -> tuple[Local, Callable[[], list[Pending]]]:

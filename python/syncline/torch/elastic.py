@@ -73,9 +73,9 @@ class Elastic:
         """
         for name, parameter in model.named_parameters():
             if parameter.requires_grad and parameter.device.type != "cpu":
-                raise bad_value(f"the gradient of `{name}` is not on the CPU", str(parameter.device), "cpu")
+                raise bad_value(f"the gradient of `{name}` is not on the CPU", str(parameter.device), allowed="cpu")
         if not bucket_mb > 0:
-            raise bad_value("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
+            raise bad_value("a bucket must have some bytes", f"bucket_mb={bucket_mb}", allowed="more than 0")
         self.ranks = ranks
         self.model = model
         self.optimizer = optimizer
@@ -83,7 +83,9 @@ class Elastic:
         self._in_order = in_order
         self._buckets, _ = make_buckets([{"params": list(model.parameters())}], bucket_mb * 1e6)
         if not self._buckets:
-            raise bad_value("there is nothing to train", "no parameter that requires a gradient", "at least one")
+            raise bad_value(
+                "there is nothing to train", "no parameter that requires a gradient", allowed="at least one"
+            )
         self._places = {id(param): bucket for bucket in self._buckets for param in bucket.parameters}
         # The sums that have begun in this step: of the first buckets, in their order.
         self._sums: list[Pending] = []
@@ -113,10 +115,12 @@ class Elastic:
         others. Later calls let in ranks that wait. Raises ``SynclineError`` (SL1201, SL1202) if this rank cannot go on.
         """
         if any(bucket.taken for bucket in self._buckets):
-            raise bad_value("gradients are being exchanged", "begin() after backward()", "optimizer.step() first")
+            raise bad_value(
+                "gradients are being exchanged", "begin() after backward()", help="call optimizer.step() first"
+            )
         if self._begun:
             found = f"begin() twice in step {self.step}"
-            raise bad_value("a step has already begun", found, "backward() and optimizer.step()")
+            raise bad_value("a step has already begun", found, help="call backward() and optimizer.step() first")
         if not self._knows:
             self._agree()
         while not self._begun:
@@ -147,12 +151,12 @@ class Elastic:
         (SL1201, SL1202) if this rank cannot go on; the gradients are then those of this rank alone.
         """
         if not self._begun:
-            raise bad_value("no step has begun", "gradients to average", "begin() first, once for each step")
+            raise bad_value("no step has begun", "gradients to average", help="call begin() once before each step")
         if any(bucket.changed() for bucket in self._buckets if bucket.taken):
             raise bad_value(
                 "gradients were changed after they were sent to other ranks",
                 "a change between backward() and optimizer.step(), such as clipping",
-                "average() before it",
+                help="call average() before you change them",
             )
         with torch.no_grad():
             for bucket in self._buckets:
@@ -167,7 +171,9 @@ class Elastic:
         """Averages gradients before the optimizer uses them; called by PyTorch."""
         # The first argument is the optimizer itself.
         if any(each is not None for each in (*args[1:], *kwargs.values())):
-            raise bad_value("gradients of a closure are computed too late", "step(closure)", "backward() before step()")
+            raise bad_value(
+                "gradients of a closure are computed too late", "step(closure)", help="call backward() before step()"
+            )
         # The user may have called `average` for this step already.
         if self._begun or not self._fresh:
             self.average()
@@ -192,7 +198,7 @@ class Elastic:
         if self._held:
             return
         if not self._begun:
-            raise bad_value("no step has begun", "backward()", "begin() first, once for each step")
+            raise bad_value("no step has begun", "backward()", help="call begin() once before each step")
         with self._lock, torch.no_grad():
             if self._places[id(param)].take(param):
                 self._begin_sums()
@@ -274,7 +280,7 @@ class Elastic:
             self.ranks.close()
             found = ", ".join(bucket.name for bucket in self._buckets[:2])
             raise bad_value(
-                "this rank trains another model than the others", found, "the same parameters and bucket_mb"
+                "this rank trains another model than the others", found, allowed="the same parameters and bucket_mb"
             )
         if not all(knows for _, knows, _ in known):
             self._give(root)

@@ -81,23 +81,23 @@ def _reducing(what: str, op: Any, kind: Any, dtype: torch.dtype, world: int) -> 
     name = getattr(kind, "name", str(kind)).lower()
     if reduction is None:
         allowed = ", ".join(each.name.lower() for each in REDUCTIONS)
-        raise bad_value(f"{what} does not support this reduction", name, allowed)
+        raise bad_value(f"{what} does not support this reduction", name, allowed=allowed)
     if dtype not in ELEMENTS and dtype not in PAIRS:
         found = str(dtype).removeprefix("torch.")
         names = ", ".join(str(each).removeprefix("torch.") for each in (*ELEMENTS, *PAIRS))
-        raise bad_value(f"{what} cannot reduce elements of this type", found, names)
+        raise bad_value(f"{what} cannot reduce elements of this type", found, allowed=names)
     if dtype in PAIRS and reduction != "sum":
-        raise bad_value(f"{what} can only sum complex numbers", name, "sum, avg")
+        raise bad_value(f"{what} can only sum complex numbers", name, allowed="sum, avg")
     if reduction.startswith("bit") and dtype.is_floating_point:
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
-        raise bad_value(f"{what} can combine bits of integers and bool only", found, "an integer, uint8, bool")
+        raise bad_value(f"{what} can combine bits of integers and bool only", found, allowed="an integer, uint8, bool")
     fractions = dtype.is_floating_point or dtype.is_complex
     if (kind == dist.ReduceOp.PREMUL_SUM and not fractions) or (kind == dist.ReduceOp.AVG and dtype == torch.bool):
         found = f"{name} of {str(dtype).removeprefix('torch.')}"
         raise bad_value(
             f"{what} cannot compute fractions of {'bool' if dtype == torch.bool else 'integers'}",
             found,
-            "floats, or sum",
+            allowed="floats, or sum",
         )
     if kind == dist.ReduceOp.PREMUL_SUM:
         # PyTorch has no other way to read the factor.
@@ -123,7 +123,9 @@ def _memory(tensor: torch.Tensor, element: str) -> Memory:
     # DLPack would not need an address, but does not have all types, and takes longer.
     if tensor.device.type != "cpu" or not tensor.is_contiguous():
         where = "with gaps between its elements" if tensor.device.type == "cpu" else f"on {tensor.device}"
-        raise bad_value("the memory of this tensor cannot be used in place", where, "a contiguous tensor on the CPU")
+        raise bad_value(
+            "the memory of this tensor cannot be used in place", where, allowed="a contiguous tensor on the CPU"
+        )
     nbytes = tensor.numel() * tensor.element_size()
     return Memory.unsafe_from_address(tensor.data_ptr(), nbytes, element, tensor)
 
@@ -135,6 +137,6 @@ def check(what: str, tensors: list[torch.Tensor]) -> None:
     """
     for tensor in tensors:
         if tensor.layout != torch.strided:
-            raise bad_value(f"{what} needs dense tensors", str(tensor.layout).removeprefix("torch."), "strided")
+            raise bad_value(f"{what} needs dense tensors", str(tensor.layout).removeprefix("torch."), allowed="strided")
         if tensor.device.type not in ("cpu", "cuda"):
-            raise bad_value(f"{what} cannot use tensors on this device", str(tensor.device), "cpu, cuda")
+            raise bad_value(f"{what} cannot use tensors on this device", str(tensor.device), allowed="cpu, cuda")

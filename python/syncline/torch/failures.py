@@ -9,6 +9,8 @@ import torch.distributed as dist
 
 from syncline.codes import Code
 from syncline.errors import SynclineError
+from syncline.input.problem import error as diagnostic
+from syncline.input.problem import exception
 
 
 class BackendError(SynclineError, dist.DistBackendError):  # type: ignore[misc]  # the base is not known without PyTorch
@@ -32,9 +34,9 @@ def backend_error(error: SynclineError) -> BackendError:
 
 def timeout_error(message: str) -> BackendError:
     """Returns the error for a wait that timed out; ``message`` describes it."""
-    return BackendError([{"code": Code.PEER_FAILED, "severity": "error", "message": message}], 6)
+    return backend_error(exception(diagnostic(Code.PEER_FAILED, message)))
 
 
 def closed_error() -> BackendError:
     """Returns the error for an operation of a closed group."""
-    return BackendError([{"code": Code.PEER_FAILED, "severity": "error", "message": "the group is closed"}], 6)
+    return backend_error(exception(diagnostic(Code.PEER_FAILED, "the group is closed")))

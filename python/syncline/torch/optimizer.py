@@ -77,16 +77,18 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         """
         terms = terms or Terms()
         if terms.together:
-            raise bad_value("HubOptimizer sets these terms itself", "`together`", "other terms")
+            raise bad_value("HubOptimizer sets these terms itself", "together", allowed="other terms")
         if not bucket_mb > 0:
-            raise bad_value("a bucket must have some bytes", f"bucket_mb={bucket_mb}", "more than 0")
+            raise bad_value("a bucket must have some bytes", f"bucket_mb={bucket_mb}", allowed="more than 0")
         self._made = False
         super().__init__(params, parameter_groups.defaults(optimizer))
         self._chosen = [parameter_groups.chosen(optimizer, group) for group in self.param_groups]
         self._rates = [each.lr for each in self._chosen]
         trained, self._frozen = make_buckets(self.param_groups, bucket_mb * 1e6)
         if not trained:
-            raise bad_value("there is nothing to train", "no parameter that requires a gradient", "at least one")
+            raise bad_value(
+                "there is nothing to train", "no parameter that requires a gradient", allowed="at least one"
+            )
         self._buckets = trained
         self._places = {id(param): bucket for bucket in trained for param in bucket.parameters}
         self._held = False
@@ -128,8 +130,8 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Raises ``SynclineError``: the job's ranks agree on all parameters when they join. Give all groups then."""
         if getattr(self, "_made", False):
-            allowed = "all groups when the optimizer is made"
-            raise bad_value("parameters cannot be added to a HubOptimizer", "add_param_group", allowed)
+            remedy = "give all groups when you make the optimizer"
+            raise bad_value("parameters cannot be added to a HubOptimizer", "add_param_group", help=remedy)
         super().add_param_group(param_group)
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -188,7 +190,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         """
         if any(state_dict["state"].values()):
             found = f"state of {len(state_dict['state'])} parameters"
-            raise bad_value("hubs hold the state of a HubOptimizer", found, "a state_dict of a HubOptimizer")
+            raise bad_value("hubs hold the state of a HubOptimizer", found, allowed="a state_dict of a HubOptimizer")
         super().load_state_dict(state_dict)
         parameter_groups.check(self.param_groups, self._chosen)
 
@@ -214,7 +216,7 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         change.
         """
         if any(bucket.work is not None or bucket.taken for bucket in self._buckets):
-            raise bad_value("parameters can be set only between steps", "gradients under way", "step() first")
+            raise bad_value("parameters can be set only between steps", "gradients under way", help="call step() first")
         staged = []
         for bucket in self._buckets:
             bucket.gather_parameters()
@@ -263,7 +265,9 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
         for bucket in self._frozen:
             if any(param.requires_grad for param in bucket.parameters):
                 found = "a parameter that was frozen when the optimizer was made"
-                raise bad_value("a HubOptimizer cannot train additional parameters", found, "a new HubOptimizer")
+                raise bad_value(
+                    "a HubOptimizer cannot train additional parameters", found, help="make a new HubOptimizer"
+                )
         gone = any(bucket.work is not None for bucket in self._buckets)
         for number, group in enumerate(self.param_groups):
             if gone and float(group["lr"]) != self._rates[number]:
@@ -271,11 +275,11 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
                 raise bad_value(
                     "a learning rate changed after gradients were pushed to the hubs",
                     found,
-                    "a change before backward(), or overlap=False",
+                    help="change it before backward(), or pass overlap=False",
                 )
         if any(bucket.changed() for bucket in self._buckets):
             raise bad_value(
                 "gradients were changed after they were pushed to the hubs",
                 "a change between backward() and step(), such as clipping",
-                "overlap=False",
+                help="pass overlap=False",
             )

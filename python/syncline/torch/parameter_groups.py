@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from syncline.hub import Adam, Sgd
-from syncline.input.problem import bad_value
+from syncline.input.problem import bad_value, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +17,8 @@ NAMES = {"beta1": ("betas", 0), "beta2": ("betas", 1), "decoupled": ("decoupled_
 ABSENT = ("amsgrad", "maximize", "differentiable")
 """Settings of PyTorch that hubs do not have."""
 
-NEAR = 0.85
-"""Names at least this similar (``difflib``) count as mistyped."""
+LIKENESS = 0.85
+"""Names at least this similar count as mistyped; others are settings of the caller's own."""
 
 
 def defaults(optimizer: Sgd | Adam) -> dict[str, Any]:
@@ -29,7 +28,7 @@ def defaults(optimizer: Sgd | Adam) -> dict[str, Any]:
     """
     if not isinstance(optimizer, Sgd | Adam):
         found_type, allowed = type(optimizer).__name__, "syncline.hub.Sgd, syncline.hub.Adam"
-        raise bad_value("this is not an optimizer of a hub", found_type, allowed)
+        raise bad_value("this is not an optimizer of a hub", found_type, allowed=allowed)
     found: dict[str, Any] = {}
     for name, value in asdict(optimizer).items():
         known, place = NAMES.get(name, (name, None))
@@ -44,10 +43,11 @@ def chosen(optimizer: Sgd | Adam, group: Mapping[str, Any]) -> Sgd | Adam:
     """
     known = defaults(optimizer)
     for name, value in group.items():
-        mistyped = name not in known and difflib.get_close_matches(name, known, 1, NEAR)
+        mistyped = None if name in known else nearest(name, known, likeness=LIKENESS)
         if mistyped or (name in ABSENT and value):
-            allowed = f"did you mean `{mistyped[0]}`?" if mistyped else ", ".join(known)
-            raise bad_value("a group of parameters has no such setting", f"`{name}`", allowed)
+            allowed = None if mistyped else ", ".join(known)
+            message = "a group of parameters has no such setting"
+            raise bad_value(message, name, allowed=allowed, nearest=mistyped)
     settings: dict[str, Any] = {}
     for name in asdict(optimizer):
         of, place = NAMES.get(name, (name, None))
@@ -67,4 +67,6 @@ def check(groups: Sequence[Mapping[str, Any]], sent: Sequence[Sgd | Adam]) -> No
             continue
         different = [name for name, value in asdict(known).items() if name != "lr" and getattr(now, name) != value]
         found = ", ".join(f"`{name}` from {getattr(known, name)} to {getattr(now, name)}" for name in different)
-        raise bad_value(f"group {number} changed settings that are fixed for the whole job", found, "another `lr`")
+        raise bad_value(
+            f"group {number} changed settings that are fixed for the whole job", found, allowed="another `lr`"
+        )

@@ -161,7 +161,7 @@ def _order(options: Options, members: Sequence[int]) -> list[int] | None:
     if len(order) != len(members):
         missing = sorted(set(members) - set(options.plans.order))
         raise bad_value(
-            "the order of ranks does not have each rank once", f"none of {missing}", "every rank of the job"
+            "the order of ranks does not have each rank once", f"none of {missing}", allowed="every rank of the job"
         )
     return order
 
@@ -178,7 +178,7 @@ def create(opts: Any, options: Any) -> Group:
     """
     global _first
     if options is not None and not isinstance(options, Options):
-        raise bad_value("these are not options of syncline", type(options).__name__, "syncline.torch.Options")
+        raise bad_value("these are not options of syncline", type(options).__name__, allowed="syncline.torch.Options")
     whole = not opts.global_ranks_in_group
     members = list(opts.global_ranks_in_group) or list(range(opts.group_size))
     seconds = opts.timeout.total_seconds()

@@ -22,11 +22,11 @@ class Sparse:
         kind = op.op if isinstance(op, dist.ReduceOp) else op
         if kind not in SUMS:
             name = getattr(kind, "name", str(kind)).lower()
-            raise bad_value("all_reduce can only sum sparse tensors", name, "sum, avg")
+            raise bad_value("all_reduce can only sum sparse tensors", name, allowed="sum, avg")
         fractions = tensor.dtype.is_floating_point or tensor.dtype.is_complex
         if kind == dist.ReduceOp.AVG and not fractions:
             found = f"avg of {str(tensor.dtype).removeprefix('torch.')}"
-            raise bad_value("all_reduce averages sparse tensors of floats only", found, "floats, or sum")
+            raise bad_value("all_reduce averages sparse tensors of floats only", found, allowed="floats, or sum")
         self._tensor = tensor
         self._own = tensor.detach().coalesce()
         self._divisor = world if kind == dist.ReduceOp.AVG else 1

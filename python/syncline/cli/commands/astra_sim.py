@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.cli.commands.folder import chosen, of_traces
 from syncline.codes import Code
+from syncline.errors import ExitStatus
 from syncline.input.dump import dump
 from syncline.input.node import Mark, Text
 from syncline.input.problem import cannot_write, error, exit_status, nearest, raise_errors
@@ -81,7 +82,10 @@ def astra_sim(arguments: Sequence[str]) -> int:
     lines, outcome, found, finished, run = _core.astra_sim(**options, backend=_BACKENDS[model])
     diagnostics: list[Diagnostic] = json.loads(found)
     answer = json.loads(outcome)
-    status = 130 if answer["ended"] == "interrupted" else exit_status(diagnostics) if not finished else 0
+    if answer["ended"] == "interrupted":
+        status: int = ExitStatus.INTERRUPTED
+    else:
+        status = ExitStatus.DONE if finished else exit_status(diagnostics)
     page = report(Result(run, {"name": Path(options["workload"]).name}))
     run.write(folder, dump({"astra-sim": {**options, "network": model}}), 0, extra=[(FILE, page)])
     if logs is not None:
@@ -127,7 +131,8 @@ def _native(options: dict[str, Any], model: str, folder: str, *, as_json: bool) 
     result = Result(run, scenario)
     result.save(folder)
     ended = result.summary.ended
-    status = 130 if run.interrupted else 5 if ended == "limit_reached" else 0
+    reached = ExitStatus.LIMIT if ended == "limit_reached" else ExitStatus.DONE
+    status = ExitStatus.INTERRUPTED if run.interrupted else reached
     diagnostics = [*json.loads(found), *result.warnings]
     if as_json:
         show_json(

@@ -6,25 +6,24 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.cli.commands.options import overrides
 from syncline.config.load import load
-from syncline.errors import Diagnostic, SynclineError
+from syncline.errors import Diagnostic, ExitStatus, SynclineError
 from syncline.input.problem import exit_status
 from syncline.terminal.streams import print_diagnostics, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-UNREADABLE = 3
-
 
 def check(scenarios: Sequence[str], sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
     """Checks scenarios: prints a line to stdout for each valid one, and the errors of the others to stderr."""
     changes = overrides(sets, {})
-    status, files = 0, []
+    status, files = ExitStatus.DONE, []
     for scenario in scenarios:
         found = _check(scenario, changes)
         wrong = exit_status(found)
-        # 1 says that a scenario is wrong; an unreadable file was not checked at all, so it has its own status.
-        status = max(status, UNREADABLE if wrong == UNREADABLE else 1 if wrong else 0)
+        # An unreadable file was not checked at all, so it has its own status.
+        outcome = ExitStatus.PROBLEM if wrong else ExitStatus.DONE
+        status = max(status, ExitStatus.FILE if wrong == ExitStatus.FILE else outcome)
         files.append({"file": scenario, "ok": not wrong, "diagnostics": found})
         print_diagnostics(found if not quiet else (each for each in found if each["severity"] == "error"))
         if not as_json:

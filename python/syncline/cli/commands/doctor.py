@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from syncline import _core
+from syncline.errors import ExitStatus
+from syncline.findings import Finding, State
 from syncline.terminal.streams import show, show_json
 
 if TYPE_CHECKING:
@@ -26,61 +28,69 @@ _OPTIONAL = {
 
 
 def doctor(*, as_json: bool) -> int:
-    """Checks everything that a simulation needs and prints one line for each; exit status 1 if anything is broken."""
-    findings = list(_findings())
-    broken = [what for state, what, _ in findings if state == "broken"]
+    """Checks everything that a simulation needs; returns the exit status."""
+    return report(_findings(), as_json=as_json)
+
+
+def report(findings: Iterable[Finding], *, as_json: bool) -> int:
+    """Prints findings, one a line or as JSON; returns the exit status: 1 if anything is broken."""
+    found = list(findings)
+    broken = any(each.state is State.BROKEN for each in found)
+    status = ExitStatus.PROBLEM if broken else ExitStatus.DONE
     if as_json:
-        rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in findings]
-        show_json({"exit_status": int(bool(broken)), "findings": rows})
-        return int(bool(broken))
-    show(table(findings))
-    return int(bool(broken))
+        show_json({"exit_status": status, "findings": [each.as_dict() for each in found]})
+    else:
+        show(_table(found))
+    return status
 
 
-def table(findings: Iterable[tuple[str, str, str]]) -> Table:
-    """Findings as a table: state (``ok``, ``absent``, ``poor``, ``broken``), what was checked, what was found."""
+def _table(findings: Iterable[Finding]) -> Table:
     from rich.table import Table
 
     grid = Table.grid(padding=(0, 2))
-    for state, what, detail in findings:
-        style = {"ok": "green", "broken": "bold red"}.get(state, "yellow")
-        grid.add_row(state, what, detail, style=None if state == "ok" else style)
+    for each in findings:
+        style = {State.OK: None, State.BROKEN: "bold red"}.get(each.state, "yellow")
+        grid.add_row(each.state, each.what, each.detail, style=style)
     return grid
 
 
-def _findings() -> Iterator[tuple[str, str, str]]:
-    """State (``ok``, ``absent``, ``broken``), what was checked, what was found."""
+def _findings() -> Iterator[Finding]:
     python = platform.python_version()
-    yield ("ok" if sys.version_info >= (3, 11) else "broken"), "Python", f"{python}, 3.11 or newer is needed"
-    yield "ok", "platform", f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
+    yield Finding(
+        State.OK if sys.version_info >= (3, 11) else State.BROKEN, "Python", f"{python}, 3.11 or newer is needed"
+    )
+    yield Finding(State.OK, "platform", f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs")
     yield _same_version()
     for name in _NEEDED:
         try:
-            yield "ok", name, version(name)
+            yield Finding(State.OK, name, version(name))
         except PackageNotFoundError:
-            yield "broken", name, f"not installed: pip install {name}"
+            yield Finding(State.BROKEN, name, f"not installed: pip install {name}")
     for name, use in _OPTIONAL.items():
-        yield ("ok" if find_spec(name) else "absent"), name, f"optional: {use}"
+        yield Finding(State.OK if find_spec(name) else State.ABSENT, name, f"optional: {use}")
     yield _attempt("simulation", _simulation)
     encoding = getattr(sys.stdout, "encoding", None) or "unknown"
-    yield "ok", "terminal", f"{encoding}, {'colours' if sys.stdout.isatty() else 'no terminal'}"
+    yield Finding(State.OK, "terminal", f"{encoding}, {'colours' if sys.stdout.isatty() else 'no terminal'}")
 
 
-def _same_version() -> tuple[str, str, str]:
+def _same_version() -> Finding:
     core = _core.version()
     try:
         package = version("syncline")
     except PackageNotFoundError:
-        return "absent", "syncline", f"core {core}; the package is imported from its source and not installed"
-    state = "ok" if package == core else "broken"
-    return state, "syncline", core if state == "ok" else f"core {core}, package {package}: reinstall syncline"
+        return Finding(
+            State.ABSENT, "syncline", f"core {core}; the package is imported from its source and not installed"
+        )
+    if package != core:
+        return Finding(State.BROKEN, "syncline", f"core {core}, package {package}: reinstall syncline")
+    return Finding(State.OK, "syncline", core)
 
 
-def _attempt(what: str, attempt: Callable[[], str]) -> tuple[str, str, str]:
+def _attempt(what: str, attempt: Callable[[], str]) -> Finding:
     try:
-        return "ok", what, attempt()
+        return Finding(State.OK, what, attempt())
     except Exception as error:  # noqa: BLE001 - a doctor reports whatever is wrong
-        return "broken", what, " ".join(str(error).split())
+        return Finding(State.BROKEN, what, " ".join(str(error).split()))
 
 
 def _simulation() -> str:

@@ -8,24 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.errors import ExitStatus
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.terminal.streams import console, show, show_json
 
 if TYPE_CHECKING:
     from syncline.explanation.meanings import Meaning
-
-STATUSES = {
-    0: "done",
-    1: "the command ran, and found a problem",
-    2: "wrong usage or configuration",
-    3: "unreadable or corrupt input",
-    4: "the simulated job deadlocks",
-    5: "a limit was reached; partial results are valid",
-    6: "a peer or host failed",
-    70: "a bug in syncline",
-    130: "interrupted",
-}
 
 
 def explain(what: str, *, as_json: bool) -> int:
@@ -87,7 +76,7 @@ def _code(identity: str, title: str, text: str, status: int, *, as_json: bool) -
         "",
         text,
         "",
-        f"This error ends the command with exit status {status}: {STATUSES.get(status, '')}."
+        f"This error ends the command with exit status {status}: {ExitStatus(status).meaning}."
         if status
         else "This is always a warning: the command continues, and its exit status does not change.",
     )

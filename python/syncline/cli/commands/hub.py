@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.errors import ExitStatus
 from syncline.input.problem import error, raise_errors
 from syncline.quantity import counted
 from syncline.terminal.streams import say, show, show_json
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
     from syncline.hub import HubResources, Service
     from syncline.runtime import Security
-
-CUT_OFF = 6
-"""Exit status: jobs were still running when the drain time ended, or the hub failed."""
 
 FLOAT = 4
 """Bytes in one element of the vectors that the bench exchanges."""
@@ -106,7 +104,10 @@ def _memory(text: str) -> int:
 
 
 def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
-    """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end."""
+    """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end.
+
+    The status is :attr:`ExitStatus.PEER` if the hub failed, or jobs were still running when the drain time ended.
+    """
     is_draining = False
     while not service.ended:
         time.sleep(POLL_S)
@@ -118,12 +119,12 @@ def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
             log.write({"event": "draining", "jobs": [each["job"] for each in status["jobs"]]})
         if "failure" in status:
             log.write({"event": "failed", "why": status["failure"]})
-            return CUT_OFF
+            return ExitStatus.PEER
     for event in service.events():
         log.write(event)
     cut_off = service.status()["cut_off"]
     log.write({"event": "ended", "cut_off": cut_off})
-    return CUT_OFF if cut_off else 0
+    return ExitStatus.PEER if cut_off else ExitStatus.DONE
 
 
 WORDS = {
@@ -252,18 +253,11 @@ def doctor(
     address: str | None, listen: str | None, port: int, key_file: str | None, tls: str | None, *, as_json: bool
 ) -> int:
     """Checks what a hub needs; returns the exit status."""
+    from syncline.cli.commands.doctor import report
     from syncline.hub.doctor import findings
 
-    found = list(findings(address, None if listen is None else listen.split(","), port, key_file, tls))
-    broken = any(state == "broken" for state, _, _ in found)
-    if as_json:
-        rows = [{"state": state, "what": what, "detail": detail} for state, what, detail in found]
-        show_json({"exit_status": int(broken), "findings": rows})
-        return int(broken)
-    from syncline.cli.commands.doctor import table
-
-    show(table(found))
-    return int(broken)
+    found = findings(address, None if listen is None else listen.split(","), port, key_file, tls)
+    return report(found, as_json=as_json)
 
 
 def certs(folder: str, job: str | None, ranks: int, days: int, *, force: bool, as_json: bool) -> int:

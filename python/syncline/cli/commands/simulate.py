@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.cli.commands.folder import chosen, of_name
 from syncline.cli.commands.options import overrides
-from syncline.cli.guard import INTERRUPTED
 from syncline.config.load import load
-from syncline.errors import Interrupted
+from syncline.errors import ExitStatus, Interrupted
 from syncline.terminal.progress import Progress
 from syncline.terminal.streams import ascii_only, console, print_diagnostics, say, show, show_json
 
@@ -26,7 +25,11 @@ if TYPE_CHECKING:
     from syncline.result import Result
 
 
-_STATUSES = {"finished": 0, "limit_reached": 5, "interrupted": INTERRUPTED}
+_STATUSES = {
+    "finished": ExitStatus.DONE,
+    "limit_reached": ExitStatus.LIMIT,
+    "interrupted": ExitStatus.INTERRUPTED,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +76,7 @@ def simulate(options: SimulateOptions) -> int:
         except Interrupted as stopped:
             result, interrupted = stopped.result, True
     files = result.save(folder)
-    status = INTERRUPTED if interrupted else _STATUSES[result.summary.ended]
+    status = ExitStatus.INTERRUPTED if interrupted else _STATUSES[result.summary.ended]
     if options.as_json:
         show_json(_json(result, folder, status))
     else:
@@ -97,7 +100,7 @@ def _several(loaded: Loaded, seeds: int, options: SimulateOptions) -> int:
     with _second_interrupt_kills(), Progress(quiet=options.without_progress) as progress:
         made = run(loaded, seeds, out=folder, progress=progress)
     statuses = [_STATUSES[each.ended] for each in made.summaries]
-    status = INTERRUPTED if made.interrupted else max(statuses, default=0)
+    status = ExitStatus.INTERRUPTED if made.interrupted else max(statuses, default=ExitStatus.DONE)
     diagnostics = [loaded.origins.placed(each) for each in made.warnings]
     if options.as_json:
         show_json({"exit_status": status, "folder": folder, "ensemble": made.as_dict(), "diagnostics": diagnostics})
@@ -136,7 +139,7 @@ def _second_interrupt_kills() -> Iterator[None]:
             sys.stderr.flush()
             import os
 
-            os._exit(INTERRUPTED)
+            os._exit(ExitStatus.INTERRUPTED)
         seen = True
         signal.default_int_handler(number, frame)
 

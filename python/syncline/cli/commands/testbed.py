@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.cli.commands.options import overrides
 from syncline.codes import Code
-from syncline.errors import SynclineError
+from syncline.errors import ExitStatus, SynclineError
 from syncline.input.problem import error, raise_errors, shown
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import print_diagnostics, say, show, show_json
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
     from syncline.testbed.layout import Layout
     from syncline.testbed.spec import TestbedRequest
-
-OFF_SPEC = 1
 
 
 def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
@@ -138,7 +136,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
         except SynclineError as problem:
             # Show the measurements even though the costs could not be saved.
             unsaved = problem
-    outcome = unsaved.exit_status if unsaved is not None else 0 if found.holds else OFF_SPEC
+    outcome = unsaved.exit_status if unsaved is not None else ExitStatus.DONE if found.holds else ExitStatus.PROBLEM
     if as_json:
         diagnostics = [*cautions, *(unsaved.diagnostics if unsaved is not None else [])]
         whole = {"exit_status": outcome, "name": layout.name, **found.as_dict(), "diagnostics": diagnostics}

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from syncline.design.joint.optical_switches import OpticalSwitch, known_switches
     from syncline.design.joint.page import page_of
     from syncline.design.joint.request import JointRequest, read
-    from syncline.design.joint.result_files import save
+    from syncline.design.joint.result_files import operators_of, save
     from syncline.design.joint.search_networks import search, simulate
     from syncline.design.joint.traffic import Traffic, traffic_of
 
@@ -55,6 +55,7 @@ __all__ = [
     "baselines_of",
     "direct_usd",
     "known_switches",
+    "operators_of",
     "page_of",
     "read",
     "save",
@@ -82,6 +83,7 @@ __getattr__ = lazy(
         "page_of": "syncline.design.joint.page.page_of",
         "JointRequest": "syncline.design.joint.request.JointRequest",
         "read": "syncline.design.joint.request.read",
+        "operators_of": "syncline.design.joint.result_files.operators_of",
         "save": "syncline.design.joint.result_files.save",
         "search": "syncline.design.joint.search_networks.search",
         "simulate": "syncline.design.joint.search_networks.simulate",

@@ -8,7 +8,7 @@ from syncline.codes import Code
 from syncline.config import model_file
 from syncline.config.torch_module import folder_of, no_inputs, running
 from syncline.input.problem import error, raise_errors
-from syncline.models.errors import unknown_name
+from syncline.models.errors import ModelErrorKind, unknown_name
 from syncline.models.operators import build, chain, from_layers
 from syncline.models.operators.registry import check_range
 
@@ -97,7 +97,7 @@ def _batch(parameters: Mapping[str, Any]) -> int | None:
     """The batch that the spec gives a module: its only parameter."""
     for key in parameters:
         if key != "batch":
-            raise unknown_name(key, key, ["batch"])
+            raise unknown_name(key, key, ["batch"], kind=ModelErrorKind.UNKNOWN_KEY)
     batch: int | None = parameters.get("batch")
     if batch is not None:
         check_range("batch", batch)

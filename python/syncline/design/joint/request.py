@@ -19,7 +19,7 @@ from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import Override, Source, from_argument
 from syncline.input.units import decimal
 from syncline.models.accelerators import find
-from syncline.models.errors import ModelError
+from syncline.models.errors import ModelError, ModelErrorKind
 from syncline.models.operators import Cluster, resolve
 from syncline.models.operators.measured import MeasuredTable
 from syncline.models.operators.measured import read as read_measured
@@ -60,8 +60,7 @@ class JointRequest:
         try:
             return read_model(self.spec, self.source)
         except ModelError as problem:
-            path: Path = ("model",) if problem.key == "model" else ("parameters", problem.key)
-            self._refuse(problem, path)
+            self._refuse(problem, _path(problem))
 
     @cached_property
     def accelerator(self) -> Accelerator:
@@ -94,7 +93,7 @@ class JointRequest:
             self._check_size()
             return self._resolved()
         except ModelError as problem:
-            self._refuse(problem, ("parameters", problem.key))
+            self._refuse(problem, _path(problem))
 
     def _resolved(self) -> dict[str, Any]:
         spec = self.spec
@@ -183,6 +182,11 @@ class JointRequest:
                 nearest=problem.nearest,
             )
         )
+
+
+def _path(problem: ModelError) -> Path:
+    """Where a spec gives what is wrong."""
+    return ("model",) if problem.kind is ModelErrorKind.MODEL else ("parameters", *problem.path)
 
 
 def read(spec: str | Mapping[str, Any], overrides: Iterable[Override] = ()) -> JointRequest:

@@ -55,16 +55,19 @@ def _write(found: Found, folder: Path) -> list[str]:
     return names
 
 
-def write_scenario(found: Found, folder: Path) -> None:
-    """Writes the scenario of the answer, and the files that it names."""
-    request, answer = found.request, found.answer
-    operators = {
-        "schema": "syncline-operators/1",
-        "servers": request.spec.servers,
-        "graph": request.graph,
+def operators_of(found: Found, answer: Answer) -> dict[str, Any]:
+    """The operators of a model with the strategy of an answer, in the form that ``workload.operators`` reads."""
+    return {
+        "schema": schemas.OPERATORS,
+        "servers": found.request.spec.servers,
+        "graph": found.request.graph,
         "strategy": [placed._asdict() for placed in answer.strategy],
     }
-    (folder / "operators.json").write_text(json.dumps(operators) + "\n", "utf-8")
+
+
+def write_scenario(found: Found, folder: Path) -> None:
+    """Writes the scenario of the answer, and the files that it names."""
+    (folder / "operators.json").write_text(json.dumps(operators_of(found, found.answer)) + "\n", "utf-8")
     (folder / "topology.yaml").write_text(dump(_topology(found)), "utf-8")
     (folder / "scenario.yaml").write_text(dump(_scenario(found)), "utf-8")
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from syncline.input.problem import nearest
 from syncline.models.decoder import preset
-from syncline.models.errors import ModelError, nearest_of
+from syncline.models.errors import ModelError, ModelErrorKind
 from syncline.models.hugging_face.families import FAMILIES
-from syncline.models.hugging_face.keys import MISSING, Keys
+from syncline.models.hugging_face.keys import Keys
 from syncline.models.registry import request
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from syncline.models.info import ModelInfo
     from syncline.models.layer import Layer
 
-__all__ = ["FAMILIES", "MISSING", "from_config", "model"]
+__all__ = ["FAMILIES", "from_config", "model"]
 
 _REFUSED = {
     "mixture of experts, which is not modelled": (
@@ -47,7 +48,7 @@ def model(config: Mapping[str, Any], name: str) -> ModelInfo:
     kind = config.get("model_type")
     allowed = f"one of {', '.join(FAMILIES)}; or describe it by `model: decoder` and its parameters"
     if kind is None:
-        raise ModelError("model_type", None, allowed, problem=MISSING)
+        raise ModelError("model_type", None, allowed, kind=ModelErrorKind.MISSING_KEY)
     for why, kinds in _REFUSED.items():
         if kind in kinds.split():
             raise ModelError("model_type", kind, allowed, problem=f"{kind} is {why}")
@@ -85,7 +86,7 @@ def _misspelt(kind: object) -> str | None:
         versions = [re.findall("[0-9]+", name) for name in (kind, family)]
         return versions[0] == versions[1] and not kind.startswith(family)
 
-    return nearest_of(kind, [family for family in FAMILIES if same(family)], likeness=0.7)
+    return nearest(kind, [family for family in FAMILIES if same(family)], likeness=0.7)
 
 
 def _left_out(keys: Keys, longest: int) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from syncline.models.errors import ModelError, unknown_name
+from syncline.models.errors import ModelError, ModelErrorKind, unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,9 +37,6 @@ _EXPERTS = (
 LAYERS, WIDEST, LONGEST = 10_000, 1 << 20, 1 << 24
 """Maximum numbers: of blocks; of elements, heads and tokens; of tokens of a vocabulary and elements within an MLP."""
 
-MISSING = "missing"
-"""The problem in an error about a required key that is missing."""
-
 
 @dataclass(frozen=True)
 class Keys:
@@ -54,7 +51,8 @@ class Keys:
             return default
         allowed = f"a whole number from 1 to {most}"
         if found is None:
-            raise ModelError(key, None, allowed, problem="" if key in self.values else MISSING)
+            kind = ModelErrorKind.VALUE if key in self.values else ModelErrorKind.MISSING_KEY
+            raise ModelError(key, None, allowed, kind=kind)
         if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= most:
             raise ModelError(key, found, allowed)
         return found

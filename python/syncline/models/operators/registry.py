@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from syncline.models import registry
-from syncline.models.errors import ModelError, unknown_name
+from syncline.models.errors import ModelError, ModelErrorKind, unknown_name
 from syncline.models.operators import bert, candle, chain, dlrm, ncf
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ def build(name: str, parameters: Mapping[str, Any]) -> OperatorModel:
     """
     if name not in MODELS:
         if name not in registry.MODELS:
-            raise unknown_name("model", name, names())
+            raise unknown_name("model", name, names(), kind=ModelErrorKind.MODEL)
         return from_layers(name, registry.MODELS[name], parameters)
     known = inspect.signature(MODELS[name]).parameters
     for key, value in parameters.items():
         if key not in known:
-            raise unknown_name(key, key, known)
+            raise unknown_name(key, key, known, kind=ModelErrorKind.UNKNOWN_KEY)
         check_range(key, value)
     return MODELS[name](**parameters)
 
