@@ -113,7 +113,7 @@ def test_without_an_optimizer_updates_take_no_time():
     [
         ({"interaction": "dots"}, "interaction", "dot"),
         ({"interaction": "sum"}, "interaction", None),
-        ({"table_entrys": 64}, "table_entrys", "table_entries"),
+        ({"tables": 64}, "tables", "table_entries"),
         ({"bottom_mlp": []}, "bottom_mlp", None),
         ({"top_mlp": [2048, 0]}, "top_mlp", None),
         ({"top_mlp": 2048}, "top_mlp", None),

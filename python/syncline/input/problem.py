@@ -95,15 +95,20 @@ def exit_status(problems: Iterable[Diagnostic]) -> int:
 def nearest(found: str, names: Iterable[str], *, likeness: float = 0.0) -> str | None:
     """The one of ``names`` that ``found`` was most likely meant to be; None if none is near.
 
-    ``likeness``, from 0 to 1, is how similar the two must also be by ``difflib``, for names that resemble each other.
+    ``likeness``, from 0 to 1, is how similar the two must be by ``difflib``; then a name counts, too, that has much in
+    common with ``found`` in many letters' distance, as ``batch_per_npu`` with ``batch``.
     """
-    near = _core.nearest(found, list(names))
-    if near is None or not likeness:
+    known = list(names)
+    near = _core.nearest(found, known)
+    if not likeness or not known:
         return near
     from difflib import SequenceMatcher
 
-    similar = SequenceMatcher(None, found.lower(), near.lower()).ratio()
-    return near if similar >= likeness else None
+    def similar(name: str) -> float:
+        return SequenceMatcher(None, found[:100].lower(), name.lower()).ratio()
+
+    best = near if near is not None and similar(near) >= likeness else max(known, key=similar)
+    return best if similar(best) >= likeness else None
 
 
 def shown(value: object) -> str:

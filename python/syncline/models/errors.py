@@ -68,7 +68,7 @@ def unknown_name(
     *,
     kind: ModelErrorKind = ModelErrorKind.VALUE,
     problem: str = "",
-    likeness: float = 0.0,
+    likeness: float = 0.5,
 ) -> ModelError:
     """Make the error for a name that is not in ``known``; ``problem`` describes it in place of the found name.
 
