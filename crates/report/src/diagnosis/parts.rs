@@ -2,8 +2,7 @@
 
 use std::cmp::Reverse;
 use syncline_critical_path::{CriticalPath, Segment, Spent};
-use syncline_prepare::Prepared;
-use syncline_prepare::several::Member;
+use syncline_prepare::{Member, Prepared};
 use syncline_timeline::{PathKind, PathPart};
 use syncline_units::Time;
 use syncline_workload::TaskKind;
@@ -82,11 +81,11 @@ fn compute(prepared: &Prepared, path: &CriticalPath, length: u64) -> [(PathKind,
 
 /// Compute time of each rank of the job that the path's last rank belongs to.
 fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
-    let has = |part: &&Member| path.rank.0.wrapping_sub(part.share.first_rank) < part.share.ranks;
-    let part = prepared.parts.iter().find(has);
-    part.map_or(&path.computed, |part| {
-        let first = part.share.first_rank as usize;
-        &path.computed[first..first + part.share.ranks as usize]
+    let has = |job: &&Member| path.rank.0.wrapping_sub(job.share.first_rank) < job.share.ranks;
+    let job = prepared.jobs.iter().find(has);
+    job.map_or(&path.computed, |job| {
+        let first = job.share.first_rank as usize;
+        &path.computed[first..first + job.share.ranks as usize]
     })
 }
 
