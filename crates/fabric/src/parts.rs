@@ -5,7 +5,7 @@
 
 use crate::Dimension;
 use serde::Serialize;
-use syncline_units::{DimKind, LinkId, Rate};
+use syncline_units::{DimKind, LinkId, Rate, TierId};
 
 /// What a vertex is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -192,6 +192,11 @@ impl Parts {
     /// Returns the index of a link's tier.
     pub fn tier_number(&self, link: LinkId) -> usize {
         self.tiers.partition_point(|tier| tier.first <= link.0) - 1
+    }
+
+    /// Returns the id of a link's tier.
+    pub fn tier_id(&self, link: LinkId) -> TierId {
+        TierId(self.tier_number(link) as u16)
     }
 
     /// Returns the direction of a link between two vertices. Switches inside nodes are below the NPUs, as far

@@ -13,7 +13,7 @@ use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_api::activity::{Activity, Recent};
 use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Repeats, Sent, Transfer};
 use syncline_net_api::{Origin, Route, StretchId, Tail, Trail};
-use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
+use syncline_units::{Bytes, LinkId, NpuId, Rate, TierId, Time};
 
 /// Selects one of the models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ struct Port {
     /// End of the message that it was last busy with.
     tail: Tail,
     /// Tier of the links that it represents.
-    tier: u16,
+    tier: TierId,
     used: LinkUse,
     recent: Recent,
 }
@@ -55,7 +55,7 @@ struct Passage {
 /// The slowest of the links that a message passes at the same time (analytical).
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowest {
-    tier: u16,
+    tier: TierId,
     /// How long the message's bytes take there.
     time: Time,
     /// How long they take on the slowest link of another tier.
@@ -65,7 +65,7 @@ struct Slowest {
 impl Slowest {
     /// Adds a link of `tier`, on which the bytes take `time`.
     #[inline]
-    fn or(self, tier: u16, time: Time) -> Self {
+    fn or(self, tier: TierId, time: Time) -> Self {
         let Self { tier: known, time: most, others } = self;
         match tier == known {
             true => Self { time: time.max(most), ..self },
@@ -97,7 +97,7 @@ impl Travel {
         bytes: Bytes(0),
         path: Vec::new(),
         tail: Time::ZERO,
-        slowest: Slowest { tier: 0, time: Time::ZERO, others: Time::ZERO },
+        slowest: Slowest { tier: TierId(0), time: Time::ZERO, others: Time::ZERO },
         ends: Ends { from: 0, to: 0 },
         origin: Origin::UNKNOWN,
     };
@@ -174,7 +174,7 @@ impl<'a> Links<'a> {
         let mut ports = vec![Port::default(); symmetry.ports() as usize];
         let parts = fabric.parts();
         for link in symmetry.links() {
-            ports[symmetry.port(link) as usize].tier = parts.tier_number(link) as u16;
+            ports[symmetry.port(link) as usize].tier = parts.tier_id(link);
         }
         Self {
             fabric,
@@ -216,7 +216,7 @@ impl<'a> Links<'a> {
     }
 
     /// Returns the tier of a link.
-    fn tier(&self, link: LinkId) -> u16 {
+    fn tier(&self, link: LinkId) -> TierId {
         self.ports[self.symmetry.port(link) as usize].tier
     }
 
@@ -252,7 +252,7 @@ impl<'a> Links<'a> {
         }
         let Passage { port, comes, start, time, route, own } = *passage;
         let port = &mut self.ports[port];
-        let came = trail.comes(origin, comes);
+        let came = trail.reach_port(origin, comes);
         let after = match start > comes {
             true => {
                 let behind = trail.behind(&port.tail, route, own, start.saturating_sub(comes));
@@ -365,7 +365,7 @@ impl NetworkModel for Links<'_> {
         }
         match self.path[..] {
             [] => {
-                calendar.trail.stays(&transfer.origin, transfer.id);
+                calendar.trail.deliver_locally(&transfer.origin, transfer.id);
                 calendar.deliver(now, transfer.id, transfer.key);
                 Sent::At(now)
             }

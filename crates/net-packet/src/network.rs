@@ -216,7 +216,7 @@ impl<'a> Packets<'a> {
         let (parts, packet) = (self.fabric.parts(), self.packets[usize::from(set)]);
         let speeds = || ports.iter().map(|&port| (self.fabric.speed(LinkId(port)).0, LinkId(port)));
         let (rate, slowest) = speeds().min_by_key(|&(rate, _)| rate).expect("a path has links");
-        let tier = |link| parts.tier_number(link) as u16;
+        let tier = |link| parts.tier_id(link);
         let others = speeds().filter(|&(_, link)| tier(link) != tier(slowest)).map(|(rate, _)| rate).min();
         let takes = |rate: Rate| rate.transfer_time(Bytes(packet.1)).unwrap_or(Time::MAX);
         let all = speeds().map(|(rate, _)| takes(rate)).fold(Time::ZERO, Time::saturating_add);
@@ -332,7 +332,7 @@ impl NetworkModel for Packets<'_> {
 
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
         if transfer.from == transfer.to {
-            calendar.trail.stays(&transfer.origin, transfer.id);
+            calendar.trail.deliver_locally(&transfer.origin, transfer.id);
             calendar.deliver(now, transfer.id, transfer.key);
             return Sent::At(now);
         }

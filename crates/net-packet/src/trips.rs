@@ -5,14 +5,14 @@
 //! acknowledgements. Messages of one connection follow each other.
 
 use syncline_net_api::{Origin, StretchId, Trail};
-use syncline_units::{Bytes, Rate, Time};
+use syncline_units::{Bytes, Rate, TierId, Time};
 
 /// The path of a connection, as a message that is alone on it finds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     /// Rate and tier of its slowest link.
     pub(crate) rate: Rate,
-    pub(crate) tier: u16,
+    pub(crate) tier: TierId,
     /// Rate of the slowest link of another tier.
     pub(crate) others: Option<Rate>,
     /// Latency of all links and switches.
@@ -82,13 +82,14 @@ impl Trips {
     pub(crate) fn leaves(&mut self, time: Time, id: u32, trail: &mut Trail) {
         let Some(Some(trip)) = self.messages.get_mut(id as usize).filter(|_| trail.is_on()) else { return };
         let (way, last, until) = &mut self.connections[trip.flow as usize];
-        let (came, before) = (trail.comes(&trip.origin, trip.began), trail.moment(*last, *until));
+        let (came, before) = (trail.reach_port(&trip.origin, trip.began), trail.moment(*last, *until));
         let since = trip.began.max(*until);
         let origin = trip.origin.after(trail.later(before, came).stretch(), since);
         let taken = time.saturating_sub(since);
         let bytes = taken.min(trip.bytes);
         let stretch = trail.bytes(&origin, way.tier, bytes);
-        let stretch = trail.queueing(&origin.after(stretch, time), way.tier, taken.saturating_sub(bytes));
+        let stretch =
+            trail.queueing(&origin.after(stretch, time), Some(way.tier), taken.saturating_sub(bytes));
         way.bound_by_others(stretch, bytes, taken, trail);
         (trip.bytes, trip.left) = (trip.bytes.saturating_sub(bytes), time);
         trip.origin = trip.origin.after(stretch, time);
@@ -107,7 +108,7 @@ impl Trips {
         let bytes = taken.min(trip.bytes);
         let stretch = trail.bytes(&trip.origin, way.tier, bytes);
         let stretch =
-            trail.queueing(&trip.origin.after(stretch, time), way.tier, taken.saturating_sub(bytes));
+            trail.queueing(&trip.origin.after(stretch, time), Some(way.tier), taken.saturating_sub(bytes));
         way.bound_by_others(stretch, bytes, taken, trail);
         trail.arrives(id, stretch);
     }

@@ -163,7 +163,7 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     let parts = prepared.fabric.parts();
     let tier = |spent| match spent {
         Spent::Bytes(tier) | Spent::Queueing(tier) => {
-            parts.tiers.get(usize::from(tier)).map_or(String::new(), |tier| tier.name.clone())
+            tier.map_or(String::new(), |tier| parts.tiers[tier.index()].name.clone())
         }
         _ => String::new(),
     };

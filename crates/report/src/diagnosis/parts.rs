@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use syncline_critical_path::{CriticalPath, Segment, Spent};
 use syncline_prepare::{Member, Prepared};
 use syncline_timeline::{PathKind, PathPart};
-use syncline_units::Time;
+use syncline_units::{TierId, Time};
 use syncline_workload::TaskKind;
 
 /// The times at which the path consists of messages.
@@ -28,10 +28,13 @@ struct PartLength<'a> {
 /// taken from queueing.
 pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time) -> Vec<PathPart> {
     let fabric = prepared.fabric.parts();
-    let name = |tier: u16| fabric.tiers.get(usize::from(tier)).map_or("network", |tier| &tier.name);
+    let name = |tier: Option<TierId>| tier.map_or("network", |tier| fabric.tiers[tier.index()].name.as_str());
     let mut lengths: Vec<PartLength<'_>> = Vec::new();
     let part = |kind, length| PartLength { kind, tier: None, length };
-    for &(spent, Time(length)) in &path.spent {
+    // Time-outs are taken from queueing on known tiers first.
+    let mut spent = path.spent.clone();
+    spent.sort_by_key(|&(spent, _)| spent == Spent::Queueing(None));
+    for (spent, Time(length)) in spent {
         match spent {
             Spent::Compute => {
                 lengths.extend(compute(prepared, path, length).map(|(kind, length)| part(kind, length)))
