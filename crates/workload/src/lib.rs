@@ -14,7 +14,7 @@
 //! - [`mesh`]: ranks along named axes, and their place on the fabric;
 //! - [`division`]: how a mesh divides a layer;
 //! - [`layer_share`]: a layer on one rank, with its share of the work and its exchanges;
-//! - [`tables`]: layers whose rows are divided among data-parallel ranks;
+//! - [`exchanged`]: layers whose rows are divided among data-parallel ranks;
 //! - [`batch`]: the samples of a step, and their micro-batches;
 //! - [`training`]: the task graph for ranks that each have a part of every layer;
 //! - [`schedule`]: the order in which a stage of a pipeline works;
@@ -31,6 +31,7 @@ pub mod batch;
 mod classes;
 pub mod division;
 pub mod exchange;
+pub mod exchanged;
 pub mod graph;
 pub mod job;
 pub mod join;
@@ -51,7 +52,6 @@ mod roles;
 mod samples;
 pub mod schedule;
 pub mod server_groups;
-pub mod tables;
 pub mod training;
 pub mod types;
 

@@ -171,7 +171,7 @@ fn divided_checkpoints_are_gathered_once_for_each_block() {
 
 #[test]
 fn exchanged_tables_go_to_all_copies_and_their_gradients_come_back() {
-    let layers = [layer("tables", Sharding::Table), layer("top", Sharding::Gather)];
+    let layers = [layer("tables", Sharding::Exchange), layer("top", Sharding::Gather)];
     let expected = [
         ("tables", Forward, "data", "all_to_all", 50, 2),
         ("top", WeightGrad, "data", "all_reduce", 4 * 96, 1),
