@@ -333,7 +333,7 @@ impl<'a> Planner<'a> {
             kind,
             axis: GroupAxis { weight: 1, size: role.size() },
             cuts: Vec::new(),
-            gates: Vec::new(),
+            root_axes: Vec::new(),
             dim,
             leg: 0,
             turn: turn(&*algorithm, kind, role.size()),
@@ -377,7 +377,7 @@ impl<'a> Planner<'a> {
                 kind: phase.kind,
                 axis: GroupAxis { weight: weights[phase.axis], size: phase.size },
                 cuts: lower(phase.cut),
-                gates: if kind.has_root() { lower(phase.axis) } else { Vec::new() },
+                root_axes: if kind.has_root() { lower(phase.axis) } else { Vec::new() },
                 dim: role.axes[phase.axis]
                     .dim
                     .unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),

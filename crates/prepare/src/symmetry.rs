@@ -370,7 +370,7 @@ impl<'a> Search<'a> {
                 (Turning::By(known), Some(found), _) if known == found && phase.streams == 1 => {}
                 _ => self.rule_out_at(spot, Obstacle::UnlikePrograms),
             }
-            for &GroupAxis { weight, .. } in &phase.gates {
+            for &GroupAxis { weight, .. } in &phase.root_axes {
                 self.rule_out_at(self.spot(axis_at(role, weight)), Obstacle::UnlikePrograms);
             }
         }

@@ -59,7 +59,7 @@ pub use graph::{Dependency, GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind}
 pub use join::{Share, join};
 pub use layer::Work;
 pub use product::Product;
-pub use role::{Axis, RankLine, Role, RoleId, Seating};
+pub use role::{Axis, GroupPosition, RankLine, Role, RoleId};
 pub use server_groups::ServerGroups;
 pub use types::Types;
 

@@ -76,7 +76,7 @@ fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], fou
     }
     let uses = |rank: u32| !by_class[workload.class_of(rank) as usize].is_empty();
     let ranks: Vec<u32> =
-        (0..workload.ranks).filter(|&rank| uses(rank) && role.seat(rank).is_none()).collect();
+        (0..workload.ranks).filter(|&rank| uses(rank) && role.position_of(rank).is_none()).collect();
     let Some(&first) = ranks.first() else { return };
     let task = by_class[workload.class_of(first) as usize][0].2;
     let message = match ranks.len() {

@@ -285,7 +285,7 @@ fn groups_leave_out_ranks_that_lack_the_layer() {
     }
     let role = workload.roles.iter().find(|role| role.name == "tensor[1,3]").unwrap();
     assert_eq!((role.groups(), role.ranks(0), role.ranks(1)), (2, vec![1, 3], vec![5, 7]));
-    assert_eq!((role.seat(3).unwrap().position, role.seat(2)), (1, None));
+    assert_eq!((role.position_of(3).unwrap().position, role.position_of(2)), (1, None));
     assert!(!role.is_grid() && role.line(1, 1, 2).is_none());
     // Layers with equal limits share groups and classes.
     let layers = [layers[0].clone(), part.clone(), Layer { name: "again".to_owned(), ..part }];

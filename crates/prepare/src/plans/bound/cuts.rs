@@ -184,7 +184,7 @@ impl Loads<'_> {
     /// Books the messages of a phase, and updates its best rate and latency. True if all messages were visited.
     fn phase(&mut self, number: u16, phase: &PhasePlan, quickest: &mut (Rate, Time)) -> bool {
         let role = self.plan.role;
-        let alike = phase.turn.filter(|_| phase.gates.is_empty());
+        let alike = phase.turn.filter(|_| phase.root_axes.is_empty());
         let ways = if self.plan.lanes[usize::from(phase.dim)].backward(phase.kind) > 0 { 2 } else { 1 };
         let mut known: [Option<Rc<Sends>>; 2] = [None, None];
         self.spent = 0;
