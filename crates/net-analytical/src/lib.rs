@@ -36,6 +36,16 @@ struct Port {
     recent: Recent,
 }
 
+/// A port that is being sent over.
+#[derive(Clone, Copy, Debug)]
+struct Occupied {
+    port: usize,
+    /// When sending starts.
+    start: Time,
+    /// How long it takes.
+    time: Time,
+}
+
 /// A message on a link.
 #[derive(Clone, Copy, Debug)]
 struct Passage {
@@ -137,7 +147,15 @@ pub struct Links<'a> {
     /// Used if routes lead unevenly over links inside the network (see [`Symmetry::is_uneven_inside`]).
     inside: Inside,
     /// The last transfer time computed: most messages have the same length as the previous one.
-    last: (Rate, Bytes, Time),
+    last: LastTransfer,
+}
+
+/// A transfer time that was computed.
+#[derive(Clone, Copy, Debug)]
+struct LastTransfer {
+    rate: Rate,
+    bytes: Bytes,
+    time: Time,
 }
 
 /// Links inside the network on the routes of all messages that one represents: message by message, in the
@@ -186,22 +204,23 @@ impl<'a> Links<'a> {
             free_travels: Vec::new(),
             path: Vec::new(),
             inside: Inside::default(),
-            last: (Rate(0), Bytes(0), Time(0)),
+            last: LastTransfer { rate: Rate(0), bytes: Bytes(0), time: Time(0) },
         }
     }
 
     #[inline]
     fn transfer_time(&mut self, rate: Rate, bytes: Bytes) -> Time {
-        if (self.last.0, self.last.1) != (rate, bytes) {
+        if (self.last.rate, self.last.bytes) != (rate, bytes) {
             // If the time overflows, the calendar reports it.
-            self.last = (rate, bytes, rate.transfer_time(bytes).unwrap_or(Time(u64::MAX / 2)));
+            let time = rate.transfer_time(bytes).unwrap_or(Time(u64::MAX / 2));
+            self.last = LastTransfer { rate, bytes, time };
         }
-        self.last.2
+        self.last.time
     }
 
-    /// Sends over `link` as soon as it is free. Returns its port, when sending starts, and how long it takes.
+    /// Sends over `link` as soon as it is free.
     #[inline]
-    fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (usize, Time, Time) {
+    fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> Occupied {
         let time = self.transfer_time(rate, bytes);
         let index = self.symmetry.port(link) as usize;
         let port = &mut self.ports[index];
@@ -212,7 +231,7 @@ impl<'a> Links<'a> {
         port.used.messages += 1;
         port.used.busy = port.used.busy.saturating_add(time);
         port.used.waited = port.used.waited.saturating_add(start.saturating_sub(now));
-        (index, start, time)
+        Occupied { port: index, start, time }
     }
 
     /// Returns the tier of a link.
@@ -271,7 +290,7 @@ impl<'a> Links<'a> {
         let Travel { id, key, bytes, tail, slowest, ends, origin, .. } = self.travels[index as usize];
         let link = *self.travels[index as usize].path.last().expect("travels have paths");
         let (rate, latency) = self.fabric.speed(link);
-        let (port, start, time) = self.occupy(now, link, rate, bytes);
+        let Occupied { port, start, time } = self.occupy(now, link, rate, bytes);
         let hop = self.travels[index as usize].path.len() as u32 - 1;
         let passage = Passage { port, comes: now, start, time, route: ends.route(hop), own: false };
         let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
@@ -315,7 +334,7 @@ impl<'a> Links<'a> {
         let path = &self.travels[index as usize].path;
         let (link, last) = (path[hop as usize], path.len() as u32 - 1);
         let (rate, latency) = self.fabric.speed(link);
-        let (port, start, time) = self.occupy(now, link, rate, bytes);
+        let Occupied { port, start, time } = self.occupy(now, link, rate, bytes);
         let passage = Passage { port, comes: now, start, time, route: ends.route(hop), own: hop == 0 };
         let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
         let sent = start.saturating_add(time);
@@ -371,7 +390,7 @@ impl NetworkModel for Links<'_> {
             }
             [link] => {
                 let (rate, latency) = self.fabric.speed(link);
-                let (port, start, time) = self.occupy(now, link, rate, transfer.bytes);
+                let Occupied { port, start, time } = self.occupy(now, link, rate, transfer.bytes);
                 let passage =
                     Passage { port, comes: now, start, time, route: Ends::of(transfer).route(0), own: true };
                 let (stretch, _) = self.passes(&passage, &transfer.origin, &mut calendar.trail);
@@ -384,7 +403,7 @@ impl NetworkModel for Links<'_> {
             [first, ..] => match self.model {
                 Model::Analytical => {
                     let (rate, _) = self.fabric.speed(first);
-                    let (port, start, time) = self.occupy(now, first, rate, transfer.bytes);
+                    let Occupied { port, start, time } = self.occupy(now, first, rate, transfer.bytes);
                     let passage = Passage {
                         port,
                         comes: now,

@@ -8,7 +8,7 @@ use crate::parameters::{Parameters, Transport};
 use crate::paths::most;
 use crate::simulation::{Simulation, Sink};
 use crate::tables;
-use crate::trips::{PathTimes, Trips};
+use crate::trips::{PacketSize, PathTimes, Trips};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
@@ -39,8 +39,8 @@ pub struct Packets<'a> {
     wake: Option<Time>,
     /// Messages on the critical path.
     trips: Trips,
-    /// Payload of a full packet and its bytes on the wire, by set of parameters.
-    packets: Vec<(u64, u64)>,
+    /// Sizes of full packets, by set of parameters.
+    packets: Vec<PacketSize>,
 }
 
 /// Forwards events to the engine. Knows until when the engine has nothing else to do.
@@ -159,7 +159,8 @@ impl<'a> Packets<'a> {
         let layout = settings.layout(fabric);
         let spray = |of: &Parameters| if of.transport == Transport::Tcp { of.spray } else { 1 };
         let spray = layout.sets.iter().map(spray).collect();
-        let packets = layout.sets.iter().map(|of| (of.segment(), of.wire())).collect();
+        let packets =
+            layout.sets.iter().map(|of| PacketSize { payload: of.segment(), wire: of.wire() }).collect();
         let (simulation, trips) = (Simulation::new(&layout), Trips::default());
         Self { fabric, simulation, flows: BTreeMap::new(), spray, wake: None, trips, packets }
     }
@@ -206,7 +207,7 @@ impl<'a> Packets<'a> {
         let (rate, slowest) = speeds().min_by_key(|&(rate, _)| rate).expect("a path has links");
         let tier = |link| parts.tier_id(link);
         let others = speeds().filter(|&(_, link)| tier(link) != tier(slowest)).map(|(rate, _)| rate).min();
-        let takes = |rate: Rate| rate.transfer_time(Bytes(packet.1)).unwrap_or(Time::MAX);
+        let takes = |rate: Rate| rate.transfer_time(Bytes(packet.wire)).unwrap_or(Time::MAX);
         let all = speeds().map(|(rate, _)| takes(rate)).fold(Time::ZERO, Time::saturating_add);
         let latencies = ports.iter().map(|&port| self.simulation.latency(port));
         PathTimes {

@@ -19,14 +19,21 @@ pub(crate) struct PathTimes {
     pub(crate) latency: Time,
     /// Time that all links but the slowest take for the last packet.
     pub(crate) hops: Time,
-    /// Payload of a full packet, and its bytes on the wire.
-    pub(crate) packet: (u64, u64),
+    pub(crate) packet: PacketSize,
+}
+
+/// The size of a full packet, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketSize {
+    pub(crate) payload: u64,
+    /// Bytes on the wire.
+    pub(crate) wire: u64,
 }
 
 impl PathTimes {
     /// Returns how long a message that is alone on the path takes for its bytes.
     fn alone(&self, bytes: Bytes) -> Time {
-        let (payload, wire) = self.packet;
+        let PacketSize { payload, wire } = self.packet;
         let all = u128::from(bytes.0) * u128::from(wire) / u128::from(payload.max(1));
         let time = self.rate.transfer_time(Bytes(all as u64)).unwrap_or(Time::MAX);
         time.saturating_add(self.hops)

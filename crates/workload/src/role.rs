@@ -56,13 +56,20 @@ impl RankLine {
     }
 }
 
+/// An axis of the grid of all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GridAxis {
+    size: u32,
+    stride: u32,
+}
+
 /// How a role's groups are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Members {
     /// All ranks of a grid; axes not in `axes` distinguish the groups.
     Grid {
-        /// `(size, stride)` of the axes that distinguish groups, lowest first.
-        others: Vec<(u32, u32)>,
+        /// The axes that distinguish groups, lowest first.
+        others: Vec<GridAxis>,
     },
     /// Ranks by group, in group order.
     Lists {
@@ -93,7 +100,7 @@ impl Role {
             if along.contains(&index) {
                 axes.push(Axis { size, stride, dim });
             } else {
-                others.push((size, stride));
+                others.push(GridAxis { size, stride });
             }
             stride *= size;
         }
@@ -141,7 +148,7 @@ impl Role {
     /// Number of groups.
     pub fn groups(&self) -> u32 {
         match &self.members {
-            Members::Grid { others } => others.iter().map(|&(size, _)| size).product(),
+            Members::Grid { others } => others.iter().map(|axis| axis.size).product(),
             Members::Lists { groups, .. } => groups.len() as u32,
         }
     }
@@ -150,16 +157,17 @@ impl Role {
     pub fn position_of(&self, rank: u32) -> Option<GroupPosition> {
         match &self.members {
             Members::Grid { others } => {
-                let along = |axes: &mut dyn Iterator<Item = (u32, u32)>| {
+                let along = |axes: &mut dyn Iterator<Item = GridAxis>| {
                     let (mut index, mut weight) = (0, 1);
-                    for (size, stride) in axes {
+                    for GridAxis { size, stride } in axes {
                         index += rank / stride % size * weight;
                         weight *= size;
                     }
                     index
                 };
                 let group = along(&mut others.iter().copied());
-                let position = along(&mut self.axes.iter().map(|a| (a.size, a.stride)));
+                let position =
+                    along(&mut self.axes.iter().map(|&Axis { size, stride, .. }| GridAxis { size, stride }));
                 Some(GroupPosition { group, position })
             }
             Members::Lists { positions, .. } => positions.get(&rank).copied(),
@@ -172,7 +180,7 @@ impl Role {
             Members::Grid { others } => {
                 let mut rank = 0;
                 let mut rest = group;
-                for &(size, stride) in others {
+                for &GridAxis { size, stride } in others {
                     rank += rest % size * stride;
                     rest /= size;
                 }
