@@ -143,7 +143,7 @@ impl GroupNumbers {
     /// For each role, the number of the group that `rank` belongs to; 0 if there is none.
     fn of_rank(&self, workload: &Workload, rank: u32) -> Vec<u32> {
         let number = |(role, numbers): (&Role, &Vec<u32>)| {
-            let group = if numbers.is_empty() { None } else { role.seat(rank) };
+            let group = if numbers.is_empty() { None } else { role.position_of(rank) };
             group.map_or(0, |seat| numbers[seat.group as usize])
         };
         workload.roles.iter().zip(&self.numbers).map(number).collect()

@@ -1,26 +1,8 @@
 //! Drops unreferenced stretches, and replaces the beginning of chains that are too long with its sums.
 
-use crate::Spent;
-use crate::savings::Savings;
-use crate::trail::{Stretch, StretchId, Trail};
-use std::collections::BTreeMap;
-
-/// The length of a chain by what it is spent on, and its savings.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sums {
-    pub(crate) spent: BTreeMap<Spent, u64>,
-    pub(crate) saved: Savings,
-}
-
-impl Sums {
-    /// Adds the sums of the chain that precedes this one.
-    pub(crate) fn append(&mut self, behind: &Self) {
-        for (&spent, &length) in &behind.spent {
-            *self.spent.entry(spent).or_default() += length;
-        }
-        self.saved.append(&behind.saved);
-    }
-}
+use crate::stretch::{Stretch, StretchId};
+use crate::sums::Sums;
+use crate::trail::Trail;
 
 /// Most stretches kept. The beginning of longer chains is replaced with its sums.
 const KEPT: usize = 1 << 19;
@@ -135,10 +117,10 @@ impl Trail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Origin, Purpose};
+    use crate::{Origin, Purpose, Unit};
     use proptest::prelude::*;
     use std::num::NonZeroU32;
-    use syncline_units::{RankId, Time};
+    use syncline_units::{RankId, TierId, Time};
 
     /// What a chain that ends now with `stretch` is spent on.
     fn spent(trail: &Trail, stretch: StretchId, now: Time) -> Sums {
@@ -165,11 +147,11 @@ mod tests {
                     );
                     let origin = Origin { after: ends[from][which], since: now, of };
                     next[which] = match kind {
-                        0 => trail.works(&Origin { of: Purpose::task(0, 0), ..origin }, false),
-                        1 => trail.bytes(&origin, visit as u16 % 2, Time(time)),
-                        2 => trail.queueing(&origin, 0, Time(time / 2)),
+                        0 => trail.begin_work(&Origin { of: Purpose::task(0, 0), ..origin }, Unit::Compute),
+                        1 => trail.bytes(&origin, TierId(visit as u16 % 2), Time(time)),
+                        2 => trail.queueing(&origin, Some(TierId(0)), Time(time / 2)),
                         3 => trail.reduces(&origin, Time(time)),
-                        _ => trail.works(&Origin { of: Purpose::task(1, 1), ..origin }, true),
+                        _ => trail.begin_work(&Origin { of: Purpose::task(1, 1), ..origin }, Unit::Memory),
                     };
                 }
                 ends[to] = next;

@@ -15,19 +15,24 @@
 //! its own bytes. Where a message leaves its NPU, and behind messages of the same sender and receiver, the bytes
 //! ahead count as the sender's own bytes, not as queueing.
 //!
-//! `trail` records stretches, and `collect` drops unreferenced ones; `savings` computes what a faster part saves.
+//! `trail` records stretches (`stretch`), and `collect` drops unreferenced ones, of which it keeps the `sums`; `savings`
+//! computes what a faster part saves, and `joins` where several chains meet.
 
 mod collect;
+mod joins;
 mod savings;
+mod stretch;
+mod sums;
 mod trail;
 mod walk;
 
 pub use collect::Visit;
-pub use savings::{Moment, Savings};
-pub use trail::{NO_TIER, Origin, Purpose, Route, StretchId, Tail, Trail};
+pub use savings::Savings;
+pub use stretch::{Moment, Purpose, StretchId};
+pub use trail::{Origin, Route, Tail, Trail, Unit};
 pub use walk::{LastTask, Watched};
 
-use syncline_units::{RankId, Time};
+use syncline_units::{RankId, TierId, Time};
 
 /// Training steps on the path: two, so that it crosses from one into the next.
 const WATCHED_STEPS: u32 = 2;
@@ -55,10 +60,10 @@ pub enum Spent {
     Memory,
     /// Combining received data with local data.
     Reduction,
-    /// Bytes of messages on links of this tier, at the links' rate.
-    Bytes(u16),
-    /// Waiting for messages of other senders on a link of this tier.
-    Queueing(u16),
+    /// Bytes of messages on links of this tier, at the links' rate; `None` if the tier is unknown.
+    Bytes(Option<TierId>),
+    /// Waiting for messages of other senders on a link of this tier; `None` if the tier is unknown.
+    Queueing(Option<TierId>),
     /// Latency of links, injection and endpoints.
     Latency,
 }

@@ -3,99 +3,14 @@
 //! All messages of a chain that belong to one phase of one collective share a stretch: the next message makes a
 //! longer copy of it. Unreferenced stretches are dropped from time to time (`collect`).
 
-use crate::savings::{Earlier, Moment};
+use crate::savings::Earlier;
+use crate::stretch::{Moment, Purpose, StoredTier, Stretch, StretchId, Work};
+use crate::sums::Sums;
 use std::num::NonZeroU32;
-use syncline_units::Time;
-
-/// A stretch, by its number; or the sums of a chain's beginning, by theirs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub struct StretchId(u32);
-
-impl StretchId {
-    /// No stretch: the beginning of a chain.
-    pub const START: Self = Self(u32::MAX);
-
-    /// Marks a number of sums.
-    const SUM: u32 = 1 << 31;
-
-    /// The stretch at `index`, which is below 2^31.
-    #[inline]
-    pub(crate) const fn at(index: usize) -> Self {
-        Self(index as u32)
-    }
-
-    /// The sums at `index`.
-    #[inline]
-    pub(crate) const fn of_sums(index: usize) -> Self {
-        Self(Self::SUM | index as u32)
-    }
-
-    /// The index of the stretch; larger than that of any stretch for [`Self::START`] and for sums.
-    #[inline]
-    pub(crate) const fn index(self) -> usize {
-        self.0 as usize
-    }
-
-    /// The index of the sums, if it is not a stretch.
-    #[inline]
-    pub(crate) fn sums(self) -> Option<usize> {
-        (self != Self::START && self.0 & Self::SUM != 0).then_some((self.0 & !Self::SUM) as usize)
-    }
-}
-
-impl Default for StretchId {
-    fn default() -> Self {
-        Self::START
-    }
-}
-
-/// No dimension.
-const NO_DIM: u16 = u16::MAX;
-/// No tier, or an unknown one.
-pub const NO_TIER: u16 = u16::MAX;
+use syncline_units::{TierId, Time};
 
 /// Number of stretches that are recorded before unreferenced ones are dropped for the first time.
 const FEW: usize = 1 << 14;
-
-/// What a stretch belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Purpose {
-    /// Index of its rank in the engine's tables.
-    pub(crate) rank: u32,
-    pub(crate) task: u32,
-    /// Unique number of a collective or a single message.
-    visit: Option<NonZeroU32>,
-    dim: u16,
-}
-
-impl Purpose {
-    /// A task of a rank.
-    pub fn task(rank: u32, task: u32) -> Self {
-        Self { rank, task, visit: None, dim: NO_DIM }
-    }
-
-    /// A message of a point-to-point task.
-    pub fn message(rank: u32, task: u32, visit: NonZeroU32) -> Self {
-        Self { rank, task, visit: Some(visit), dim: NO_DIM }
-    }
-
-    /// Work of a rank in a phase of the collective `visit`.
-    pub fn phase(rank: u32, task: u32, visit: NonZeroU32, dim: u16) -> Self {
-        Self { rank, task, visit: Some(visit), dim }
-    }
-
-    /// The accounting dimension.
-    pub(crate) fn dim(&self) -> Option<u16> {
-        (self.dim != NO_DIM).then_some(self.dim)
-    }
-
-    /// Whether both belong to the same phase of the same collective.
-    #[inline]
-    fn goes_on(&self, other: &Self) -> bool {
-        (self.visit, self.dim) == (other.visit, other.dim) && self.visit.is_some()
-    }
-}
 
 /// Where a stretch comes from: the stretch before it, when that ended, and what the new stretch belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,11 +25,7 @@ pub struct Origin {
 
 impl Origin {
     /// The origin of everything while nothing is recorded.
-    pub const UNKNOWN: Self = Self {
-        after: StretchId::START,
-        since: Time::ZERO,
-        of: Purpose { rank: 0, task: 0, visit: None, dim: NO_DIM },
-    };
+    pub const UNKNOWN: Self = Self { after: StretchId::START, since: Time::ZERO, of: Purpose::UNKNOWN };
 
     /// This origin, but after `stretch`, which ended at `since`.
     #[inline]
@@ -172,27 +83,13 @@ impl Default for Tail {
     }
 }
 
-/// What a stretch is spent on.
+/// The unit of an NPU that a task works on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Unit {
+    /// The compute unit.
     Compute,
+    /// Memory.
     Memory,
-    /// Messages, and combining them. Time that none of the sums covers is latency.
-    Messages,
-}
-
-/// A piece of a chain, up to the beginning of the next stretch.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stretch {
-    /// When it begins, on the trail's clock.
-    pub(crate) start: u64,
-    pub(crate) bytes: u64,
-    pub(crate) queueing: u64,
-    pub(crate) reduction: u64,
-    pub(crate) before: StretchId,
-    pub(crate) of: Purpose,
-    pub(crate) tier: u16,
-    pub(crate) work: Work,
 }
 
 /// Iterations that the engine skipped because they repeat earlier ones.
@@ -224,7 +121,7 @@ pub struct Trail {
     pub(crate) skipped: u64,
     pub(crate) repeats: Vec<Repeat>,
     /// Sums of the chains before stretches whose chain was too long to keep.
-    pub(crate) sums: Vec<crate::collect::Sums>,
+    pub(crate) sums: Vec<Sums>,
 }
 
 impl Trail {
@@ -274,7 +171,7 @@ impl Trail {
 
     /// Appends a new stretch.
     #[inline]
-    fn begin(&mut self, origin: &Origin, work: Work, tier: u16) -> StretchId {
+    fn begin(&mut self, origin: &Origin, work: Work, tier: StoredTier) -> StretchId {
         let (start, before) = (self.clock(origin.since), origin.after);
         match self.stretches.get(before.index()) {
             Some(stretch) => self.earlier.follow(before, stretch, start),
@@ -296,13 +193,20 @@ impl Trail {
     /// The next stretch of messages, to which `change` adds. If the stretch before belongs to the same phase and
     /// tier, this is a longer copy of it, else a new one.
     #[inline]
-    fn messages(&mut self, origin: &Origin, tier: u16, change: impl FnOnce(&mut Stretch)) -> StretchId {
+    fn messages(
+        &mut self,
+        origin: &Origin,
+        tier: StoredTier,
+        change: impl FnOnce(&mut Stretch),
+    ) -> StretchId {
         let number = match self.stretches.get(origin.after.index()) {
             Some(&before)
                 if before.of.goes_on(&origin.of)
-                    && (before.tier == tier || before.tier == NO_TIER || tier == NO_TIER) =>
+                    && (before.tier == tier
+                        || before.tier == StoredTier::NONE
+                        || tier == StoredTier::NONE) =>
             {
-                let tier = if tier == NO_TIER { before.tier } else { tier };
+                let tier = if tier == StoredTier::NONE { before.tier } else { tier };
                 self.copy(Stretch { of: origin.of, tier, ..before }, origin.after)
             }
             _ => self.begin(origin, Work::Messages, tier),
@@ -311,41 +215,45 @@ impl Trail {
         number
     }
 
-    /// A compute task or a memory operation begins.
+    /// A task begins to work on a unit of its NPU.
     #[inline]
-    pub fn works(&mut self, origin: &Origin, memory: bool) -> StretchId {
+    pub fn begin_work(&mut self, origin: &Origin, unit: Unit) -> StretchId {
         if !self.on {
             return StretchId::START;
         }
-        self.begin(origin, if memory { Work::Memory } else { Work::Compute }, NO_TIER)
+        let work = match unit {
+            Unit::Compute => Work::Compute,
+            Unit::Memory => Work::Memory,
+        };
+        self.begin(origin, work, StoredTier::NONE)
     }
 
     /// A message reaches a port at `time`.
     #[inline]
-    pub fn comes(&mut self, origin: &Origin, time: Time) -> Moment {
+    pub fn reach_port(&mut self, origin: &Origin, time: Time) -> Moment {
         if time == origin.since || !self.on {
             return self.moment(origin.after, time);
         }
-        let stretch = self.messages(origin, NO_TIER, |_| ());
+        let stretch = self.messages(origin, StoredTier::NONE, |_| ());
         self.moment(stretch, time)
     }
 
     /// The bytes of a message take `time` on a link of `tier`.
     #[inline]
-    pub fn bytes(&mut self, origin: &Origin, tier: u16, time: Time) -> StretchId {
+    pub fn bytes(&mut self, origin: &Origin, tier: TierId, time: Time) -> StretchId {
         if !self.on {
             return StretchId::START;
         }
-        self.messages(origin, tier, |stretch| stretch.bytes += time.0)
+        self.messages(origin, StoredTier::new(Some(tier)), |stretch| stretch.bytes += time.0)
     }
 
-    /// A message waits for messages of others on a link of `tier` ([`NO_TIER`] if unknown).
+    /// A message waits for messages of others on a link of `tier`, if it is known.
     #[inline]
-    pub fn queueing(&mut self, origin: &Origin, tier: u16, time: Time) -> StretchId {
+    pub fn queueing(&mut self, origin: &Origin, tier: Option<TierId>, time: Time) -> StretchId {
         if !self.on {
             return StretchId::START;
         }
-        self.messages(origin, tier, |stretch| stretch.queueing += time.0)
+        self.messages(origin, StoredTier::new(tier), |stretch| stretch.queueing += time.0)
     }
 
     /// Combining a message with local data takes `time`.
@@ -354,7 +262,7 @@ impl Trail {
         if !self.on {
             return StretchId::START;
         }
-        self.messages(origin, NO_TIER, |stretch| stretch.reduction += time.0)
+        self.messages(origin, StoredTier::NONE, |stretch| stretch.reduction += time.0)
     }
 
     /// The stretch that a message follows after waiting for a busy port: the stretch of the message ahead, whose
@@ -383,9 +291,9 @@ impl Trail {
     }
 
     /// Message `id` goes from an NPU to itself, in no time.
-    pub fn stays(&mut self, origin: &Origin, id: u32) {
+    pub fn deliver_locally(&mut self, origin: &Origin, id: u32) {
         if self.on {
-            let stretch = self.messages(origin, NO_TIER, |_| ());
+            let stretch = self.messages(origin, StoredTier::NONE, |_| ());
             self.leaves(stretch);
             self.arrives(id, stretch);
         }

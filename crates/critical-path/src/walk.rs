@@ -1,9 +1,10 @@
 //! Walks back over the stretches of a chain from its end.
 
-use crate::collect::Sums;
 use crate::savings::Savings;
-use crate::trail::{Repeat, Stretch, StretchId, Trail, Work};
-use crate::{CriticalPath, Segment, Spent};
+use crate::stretch::{Stretch, StretchId};
+use crate::sums::Sums;
+use crate::trail::{Repeat, Trail};
+use crate::{CriticalPath, Segment};
 use std::collections::BTreeMap;
 use syncline_units::{RankId, Time};
 
@@ -56,31 +57,6 @@ impl Watched {
         let (segments, Sums { spent, saved }) = trail.walk(stretch, end, number);
         let spent = spent.into_iter().map(|(spent, length)| (spent, Time(length))).collect();
         CriticalPath { segments, spent, saved, computed, rank: number(rank) }
-    }
-}
-
-impl Stretch {
-    /// The parts of the stretch if the next one begins at `end`. Their lengths sum to its length; their order is
-    /// arbitrary.
-    pub(crate) fn parts(&self, end: u64) -> [(Spent, u64); 4] {
-        let whole = end.saturating_sub(self.start);
-        let all = |spent| [(spent, whole), (Spent::Latency, 0), (Spent::Latency, 0), (Spent::Latency, 0)];
-        match self.work {
-            Work::Compute => all(Spent::Compute),
-            Work::Memory => all(Spent::Memory),
-            Work::Messages => {
-                let queueing = self.queueing.min(whole);
-                let bytes = self.bytes.min(whole - queueing);
-                let reduction = self.reduction.min(whole - queueing - bytes);
-                debug_assert!(self.bytes + self.queueing + self.reduction <= whole, "{self:?} until {end}");
-                [
-                    (Spent::Queueing(self.tier), queueing),
-                    (Spent::Bytes(self.tier), bytes),
-                    (Spent::Latency, whole - queueing - bytes - reduction),
-                    (Spent::Reduction, reduction),
-                ]
-            }
-        }
     }
 }
 

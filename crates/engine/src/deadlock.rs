@@ -167,19 +167,19 @@ impl<N: NetworkModel> Engine<'_, N> {
         let state = &self.ranks[rank.index()];
         let mut lines = Vec::new();
         let roles = (0..).map(RoleId).zip(&self.job.workload.roles);
-        for (((id, role), place), windows) in roles.zip(&state.places).zip(&self.windows) {
-            let Some(place) = place else { continue };
-            let instances = windows[place.group as usize].instances.iter();
+        for (((id, role), membership), windows) in roles.zip(&state.memberships).zip(&self.windows) {
+            let Some(membership) = membership else { continue };
+            let instances = windows[membership.group as usize].instances.iter();
             for instance in instances.filter_map(|life| life.under_way()) {
                 let sets = &self.instances[instance].sets;
-                let set = sets[place.slot as usize];
+                let set = sets[membership.slot as usize];
                 let Some(Issue { at, .. }) = set.under_way().and_then(|set| self.sets[set].issued) else {
                     continue;
                 };
                 let absent = sets.iter().enumerate().filter(|&(_, &set)| !self.has_issued(set));
                 let position = |slot: usize| self.quotient.position(id, slot as u32);
                 let mut absent: Vec<u32> =
-                    absent.map(|(slot, _)| role.rank(place.group, position(slot))).collect();
+                    absent.map(|(slot, _)| role.rank(membership.group, position(slot))).collect();
                 absent.sort_unstable();
                 let (name, group) = (self.name(rank, at), &role.name);
                 lines.push(if absent.is_empty() {

@@ -161,7 +161,7 @@ pub struct PhasePlan {
     /// Axes along which the vector is already divided, in the order in which it was cut.
     pub cuts: Vec<GroupAxis>,
     /// Axes on which only coordinate 0 takes part (broadcast and reduce over several axes).
-    pub gates: Vec<GroupAxis>,
+    pub root_axes: Vec<GroupAxis>,
     /// Accounting dimension: one of the fabric's, or the last one of [`Job::dims`] for everything else.
     pub dim: u16,
     /// Distinguishes phases of one dimension: 0 on the way up, 1 on the way down.
@@ -208,7 +208,7 @@ impl PhasePlan {
     /// Whether `position` takes part.
     #[inline]
     pub fn takes_part(&self, position: u32) -> bool {
-        self.gates.iter().all(|axis| axis.coordinate(position) == 0)
+        self.root_axes.iter().all(|axis| axis.coordinate(position) == 0)
     }
     /// The part of `chunk` that `position` works on.
     #[inline]

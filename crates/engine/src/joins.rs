@@ -2,7 +2,7 @@
 //! after a change ([`Trail::meet`]).
 
 use crate::state::{ChunkRun, CollectiveSet, Iteration, Rank, Resource};
-use syncline_critical_path::{Moment, Origin, Purpose, StretchId, Trail};
+use syncline_critical_path::{Moment, Origin, Purpose, StretchId, Trail, Unit};
 use syncline_units::Time;
 
 /// Visits a stretch number.
@@ -35,9 +35,16 @@ impl Iteration {
 
 impl Resource {
     /// A task that has been ready since `ready` begins now.
-    pub(crate) fn works(&mut self, ready: Moment, of: Purpose, now: Time, trail: &mut Trail, memory: bool) {
+    pub(crate) fn begin_work(
+        &mut self,
+        ready: Moment,
+        of: Purpose,
+        now: Time,
+        trail: &mut Trail,
+        unit: Unit,
+    ) {
         let after = trail.later(self.free, ready).stretch();
-        self.stretch = trail.works(&Origin { after, since: now, of }, memory);
+        self.stretch = trail.begin_work(&Origin { after, since: now, of }, unit);
     }
 
     fn visit(&mut self, visit: Visit<'_>) {

@@ -167,7 +167,7 @@ mod tests {
             kind,
             axis: GroupAxis { weight: 1, size },
             cuts: Vec::new(),
-            gates: Vec::new(),
+            root_axes: Vec::new(),
             dim: 0,
             leg: 0,
             algorithm: Arc::new(Ring),

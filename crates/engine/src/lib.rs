@@ -54,7 +54,7 @@ use quotient::{Quotient, RankIndex};
 use record::{DimRecord, Label, LayerRecord, RankRecord, Tracer};
 use slab::{Id, Slab};
 use state::{
-    Begun, Cause, ChunkRun, CollectiveSet, EndedRun, Instance, LeavingSend, Message, MessageOf, Place,
+    Begun, Cause, ChunkRun, CollectiveSet, EndedRun, Instance, LeavingSend, Membership, Message, MessageOf,
     PointToPoint, Rank, RunningTask, Scheduler, StartableTask, Waits, Window,
 };
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_net_api::{Activity, Calendar, Call, NetworkModel};
 pub use syncline_timeline::Ended;
 use syncline_units::{RankId, Time};
-use syncline_workload::{Part, RoleId, Seating, TaskKind};
+use syncline_workload::{GroupPosition, Part, RoleId, TaskKind};
 
 /// A run in progress.
 pub struct Engine<'a, N> {
@@ -119,15 +119,15 @@ pub struct Engine<'a, N> {
     steady: Steady,
 }
 
-/// The place of `rank` in each role, and its number of schedulers. `scheduled` says which roles have collectives.
-fn places(
+/// The memberships of `rank` in groups, by role, and its number of schedulers. `scheduled` says which roles have collectives.
+fn memberships(
     job: &Job<'_>,
     quotient: &Quotient<'_>,
     scheduled: &[bool],
     rank: RankId,
-) -> (Vec<Option<Place>>, u32) {
+) -> (Vec<Option<Membership>>, u32) {
     let mut schedulers = 0;
-    let mut place = |role: RoleId, Seating { group, position }| {
+    let mut membership = |role: RoleId, GroupPosition { group, position }| {
         let scheduler = match job.schedule.schedulers {
             Schedulers::PerGroup if scheduled[role.index()] => schedulers,
             Schedulers::PerGroup | Schedulers::PerRank => 0,
@@ -135,11 +135,11 @@ fn places(
         if scheduled[role.index()] {
             schedulers = schedulers.max(scheduler + 1);
         }
-        Place { group, slot: quotient.slot(role, position), scheduler }
+        Membership { group, slot: quotient.slot(role, position), scheduler }
     };
     let roles = (0..).map(RoleId).zip(&job.workload.roles);
-    let places = roles.map(|(id, role)| role.seat(rank.0).map(|seat| place(id, seat))).collect();
-    (places, schedulers)
+    let memberships = roles.map(|(id, role)| role.position_of(rank.0).map(|at| membership(id, at))).collect();
+    (memberships, schedulers)
 }
 
 /// Why [`Engine::step`] returned.
@@ -176,11 +176,11 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 let rank = quotient.rank(RankIndex(index));
                 let class = workload.class_of(rank.0);
                 let graph = &workload.classes[class as usize];
-                let (places, schedulers) = places(job, &quotient, &scheduled, rank);
+                let (memberships, schedulers) = memberships(job, &quotient, &scheduled, rank);
                 Rank {
                     class,
                     tasks_left: graph.tasks.len() as u64 * u64::from(graph.iterations),
-                    places,
+                    memberships,
                     schedulers: (0..schedulers).map(|_| Scheduler::new(queues)).collect(),
                     running: vec![0; job.dims.len()],
                     ..Rank::default()

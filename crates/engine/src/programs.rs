@@ -4,7 +4,7 @@ use crate::Engine;
 use crate::event::EventKind;
 use crate::slab::Id;
 use crate::state::{ChunkRun, ChunkStage, Early, Message, MessageOf, Receive, Stream};
-use syncline_critical_path::{NO_TIER, Origin, Purpose, StretchId};
+use syncline_critical_path::{Origin, Purpose, StretchId};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_net_api::{NetworkModel, Owner, Sent, Transfer};
 use syncline_plan::{Blocks, Buffer, Op, Seat};
@@ -240,7 +240,7 @@ impl<N: NetworkModel> Engine<'_, N> {
         let message = self.messages[id];
         let origin = self.origin_of(&message);
         let time = self.now.saturating_sub(message.sent);
-        self.calendar.trail.queueing(&origin, NO_TIER, time)
+        self.calendar.trail.queueing(&origin, None, time)
     }
 
     /// Sends a message into the network now.

@@ -49,7 +49,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let class = self.ranks[rank.index()].class as usize;
         let TaskKind::Collective { role, kind, blocking, .. } = self.task(rank, at.task).kind else { return };
         let plan = self.job.plan_of[class][at.task as usize].expect("every collective has a plan");
-        let place = self.ranks[rank.index()].place(role);
+        let place = self.ranks[rank.index()].membership(role);
         let numbers = self.numbers.of(&self.classes[class], role, at.iteration, at.task);
         let group = GroupOfRole { role, group: place.group };
         let instance = self.instance(group, numbers, plan, rank, at);
@@ -103,7 +103,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             plan: record.plan,
             issued: None,
             active: false,
-            scheduler: self.ranks[rank.index()].place(role).scheduler,
+            scheduler: self.ranks[rank.index()].membership(role).scheduler,
             priority: 0,
             next_chunk: 0,
             left: known.chunks.len() as u32,

@@ -157,9 +157,9 @@ pub(crate) struct Resource {
     pub(crate) recent: Recent,
 }
 
-/// A rank's place in one role.
+/// A rank in its group of one role.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Membership {
     pub(crate) group: u32,
     pub(crate) slot: u32,
     /// Index of the group's scheduler in [`Rank::schedulers`]; 0 if the role has no collective, and needs none.
@@ -311,7 +311,7 @@ pub(crate) struct Rank {
     pub(crate) compute: Resource,
     pub(crate) memory: Resource,
     /// By role; `None` if it has no place in the role.
-    pub(crate) places: Vec<Option<Place>>,
+    pub(crate) memberships: Vec<Option<Membership>>,
     /// Sets that wait because of the limit on concurrent sets.
     pub(crate) held: BinaryHeap<Reverse<QueuedSet>>,
     pub(crate) schedulers: Vec<Scheduler>,
@@ -343,8 +343,8 @@ pub(crate) struct Rank {
 impl Rank {
     /// Its place in a role of which it has groups.
     #[inline]
-    pub(crate) fn place(&self, role: RoleId) -> Place {
-        self.places[role.index()].expect("a rank takes part only in groups that have it")
+    pub(crate) fn membership(&self, role: RoleId) -> Membership {
+        self.memberships[role.index()].expect("a rank takes part only in groups that have it")
     }
 
     /// The entry that ended at `now` because of `cause`, if `cause` is a communication or a memory operation.

@@ -11,7 +11,7 @@ use crate::state::{
 };
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use syncline_critical_path::{Purpose, StretchId};
+use syncline_critical_path::{Purpose, StretchId, Unit};
 use syncline_net_api::NetworkModel;
 use syncline_timeline::{Flow, Track};
 use syncline_units::{Bytes, RankId, Time};
@@ -69,7 +69,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
                 self.to_start.push_back(rank);
             }
             TaskKind::Join => {
-                self.works(rank, at);
+                self.continue_passes(rank, at);
                 self.task_done(rank, at, cause);
             }
             TaskKind::Collective { .. } => {
@@ -163,7 +163,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
     }
 
     /// `rank` continues its passes, so the communication exposed so far was not at the end of the run.
-    fn works(&mut self, rank: RankIndex, at: At) {
+    fn continue_passes(&mut self, rank: RankIndex, at: At) {
         if self.task(rank, at.task).part != Part::Update {
             self.ranks[rank.index()].tail.clear();
         }
@@ -185,9 +185,10 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         let Some(Reverse(ReadyTask { at, cause, ready })) = compute.ready.pop() else { return };
         compute.running = Some(RunningTask { at, start: self.now });
         let since = compute.idle_since;
-        compute.works(ready, Purpose::task(rank.0, at.task), self.now, &mut self.calendar.trail, false);
+        let of = Purpose::task(rank.0, at.task);
+        compute.begin_work(ready, of, self.now, &mut self.calendar.trail, Unit::Compute);
         self.book_idle(rank, since, cause);
-        self.works(rank, at);
+        self.continue_passes(rank, at);
         let (number, work) = (self.quotient.rank(rank), self.job.durations[class][at.task as usize]);
         let work = self.job.jitter.time(number, at.iteration, at.task, work);
         let end = self.job.slow.end(number, self.now, work);
@@ -224,7 +225,8 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
         }
         let Some(Reverse(ReadyTask { at, ready, .. })) = memory.ready.pop() else { return };
         memory.running = Some(RunningTask { at, start: self.now });
-        memory.works(ready, Purpose::task(rank.0, at.task), self.now, &mut self.calendar.trail, true);
+        let of = Purpose::task(rank.0, at.task);
+        memory.begin_work(ready, of, self.now, &mut self.calendar.trail, Unit::Memory);
         let TaskKind::Memory(time) = self.task(rank, at.task).kind else { return };
         self.calendar.at(
             self.now.saturating_add(time),

@@ -66,8 +66,8 @@ pub struct Graph {
     core: Vec<u32>,
     /// What may pass through each vertex; empty if everything may.
     passages: Vec<Passage>,
-    /// Node of each vertex, [`NOWHERE`] for vertices outside nodes; empty if there are no nodes.
-    nodes: Vec<u32>,
+    /// Node of each vertex, if it has one; empty if there are no nodes.
+    nodes: Vec<Option<u32>>,
     /// `next[destination][vertex of the core]`: the next vertex, computed when a destination is first used.
     next: Vec<OnceLock<Box<[u32]>>>,
     /// All shortest paths to each destination, computed likewise.
@@ -208,28 +208,28 @@ impl Graph {
         self
     }
 
-    /// Sets the node of each vertex, [`NOWHERE`] for vertices outside nodes. Messages between two NPUs of a
+    /// Sets the node of each vertex, if it has one. Messages between two NPUs of a
     /// node stay on the node's switches if these connect them, as in NCCL.
     #[must_use]
-    pub(crate) fn with_nodes(mut self, nodes: Vec<u32>) -> Self {
+    pub(crate) fn with_nodes(mut self, nodes: Vec<Option<u32>>) -> Self {
         debug_assert_eq!(nodes.len(), self.vertices() as usize);
         self.nodes = nodes;
         self
     }
 
-    /// Returns the node of each vertex; empty if there are no nodes.
-    pub(crate) fn nodes(&self) -> &[u32] {
+    /// Returns the node of each vertex, if it has one; empty if there are no nodes.
+    pub(crate) fn nodes(&self) -> &[Option<u32>] {
         &self.nodes
     }
 
     /// Whether the step from the NPU `from` to its neighbour `to` leaves the node although a switch of the
     /// node connects `from` with `destination`.
     fn leaves_node(&self, from: u32, to: u32, destination: u32) -> bool {
-        let node = |vertex: u32| self.nodes.get(vertex as usize).copied().unwrap_or(NOWHERE);
+        let node = |vertex: u32| self.nodes.get(vertex as usize).copied().flatten();
         let own = node(from);
         let inside = |vertex: u32| vertex >= self.npus && node(vertex) == own;
         from < self.npus
-            && own != NOWHERE
+            && own.is_some()
             && own == node(destination)
             && !inside(to)
             && self.leaving(from).iter().any(|id| {

@@ -253,8 +253,8 @@ impl Fabric {
         }
     }
 
-    /// Returns the node of each vertex; empty if there are no nodes.
-    fn nodes(&self) -> &[u32] {
+    /// Returns the node of each vertex, if it has one; empty if there are no nodes.
+    fn nodes(&self) -> &[Option<u32>] {
         match &self.kind {
             Structure::Regular(_) => &[],
             Structure::Graph(graph) => graph.nodes(),

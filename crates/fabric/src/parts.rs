@@ -5,7 +5,7 @@
 
 use crate::Dimension;
 use serde::Serialize;
-use syncline_units::{DimKind, LinkId, Rate};
+use syncline_units::{DimKind, LinkId, Rate, TierId};
 
 /// What a vertex is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -91,7 +91,7 @@ pub struct Tier {
 
 /// The direction of a link, as seen from the NPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum LinkDirection {
     /// Away from the NPUs: to a switch or card, or to a switch of a higher level.
     Up,
     /// Towards the NPUs.
@@ -100,7 +100,7 @@ pub enum Way {
     Across,
 }
 
-impl Way {
+impl LinkDirection {
     /// Returns its name in files: `up`, `down`; empty for `Across`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -194,14 +194,19 @@ impl Parts {
         self.tiers.partition_point(|tier| tier.first <= link.0) - 1
     }
 
+    /// Returns the id of a link's tier.
+    pub fn tier_id(&self, link: LinkId) -> TierId {
+        TierId(self.tier_number(link) as u16)
+    }
+
     /// Returns the direction of a link between two vertices. Switches inside nodes are below the NPUs, as far
     /// away as the first switches above them.
-    pub fn way(&self, from: u32, to: u32) -> Way {
+    pub fn direction(&self, from: u32, to: u32) -> LinkDirection {
         let away = |vertex| self.level(vertex).height.unsigned_abs();
         match away(from).cmp(&away(to)) {
-            std::cmp::Ordering::Less => Way::Up,
-            std::cmp::Ordering::Greater => Way::Down,
-            std::cmp::Ordering::Equal => Way::Across,
+            std::cmp::Ordering::Less => LinkDirection::Up,
+            std::cmp::Ordering::Greater => LinkDirection::Down,
+            std::cmp::Ordering::Equal => LinkDirection::Across,
         }
     }
 
@@ -251,15 +256,20 @@ mod tests {
     }
 
     #[test]
-    fn ways_are_seen_from_npus() {
+    fn directions_are_seen_from_npus() {
         let mut parts = Parts::unknown(4, 4, 0);
         parts.levels[1].count = 2;
         parts.levels[1].height = -1;
         parts.levels.push(Level { name: "spine".to_owned(), height: 2, first: 6, ..parts.levels[1].clone() });
-        let ways =
-            [(0, 4, Way::Up), (4, 0, Way::Down), (5, 6, Way::Up), (6, 0, Way::Down), (4, 5, Way::Across)];
-        for (from, to, way) in ways {
-            assert_eq!(parts.way(from, to), way, "{from} to {to}");
+        let directions = [
+            (0, 4, LinkDirection::Up),
+            (4, 0, LinkDirection::Down),
+            (5, 6, LinkDirection::Up),
+            (6, 0, LinkDirection::Down),
+            (4, 5, LinkDirection::Across),
+        ];
+        for (from, to, direction) in directions {
+            assert_eq!(parts.direction(from, to), direction, "{from} to {to}");
         }
     }
 }

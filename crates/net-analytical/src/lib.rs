@@ -13,7 +13,7 @@ use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_api::activity::{Activity, Recent};
 use syncline_net_api::{Calendar, Call, LinkUse, Measurements, NetworkModel, Repeats, Sent, Transfer};
 use syncline_net_api::{Origin, Route, StretchId, Tail, Trail};
-use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
+use syncline_units::{Bytes, LinkId, NpuId, Rate, TierId, Time};
 
 /// Selects one of the models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,19 @@ struct Port {
     /// End of the message that it was last busy with.
     tail: Tail,
     /// Tier of the links that it represents.
-    tier: u16,
+    tier: TierId,
     used: LinkUse,
     recent: Recent,
+}
+
+/// A port that is being sent over.
+#[derive(Clone, Copy, Debug)]
+struct Occupied {
+    port: usize,
+    /// When sending starts.
+    start: Time,
+    /// How long it takes.
+    time: Time,
 }
 
 /// A message on a link.
@@ -55,7 +65,7 @@ struct Passage {
 /// The slowest of the links that a message passes at the same time (analytical).
 #[derive(Clone, Copy, Debug, Default)]
 struct Slowest {
-    tier: u16,
+    tier: TierId,
     /// How long the message's bytes take there.
     time: Time,
     /// How long they take on the slowest link of another tier.
@@ -65,7 +75,7 @@ struct Slowest {
 impl Slowest {
     /// Adds a link of `tier`, on which the bytes take `time`.
     #[inline]
-    fn or(self, tier: u16, time: Time) -> Self {
+    fn or(self, tier: TierId, time: Time) -> Self {
         let Self { tier: known, time: most, others } = self;
         match tier == known {
             true => Self { time: time.max(most), ..self },
@@ -97,7 +107,7 @@ impl Travel {
         bytes: Bytes(0),
         path: Vec::new(),
         tail: Time::ZERO,
-        slowest: Slowest { tier: 0, time: Time::ZERO, others: Time::ZERO },
+        slowest: Slowest { tier: TierId(0), time: Time::ZERO, others: Time::ZERO },
         ends: Ends { from: 0, to: 0 },
         origin: Origin::UNKNOWN,
     };
@@ -137,7 +147,15 @@ pub struct Links<'a> {
     /// Used if routes lead unevenly over links inside the network (see [`Symmetry::is_uneven_inside`]).
     inside: Inside,
     /// The last transfer time computed: most messages have the same length as the previous one.
-    last: (Rate, Bytes, Time),
+    last: LastTransfer,
+}
+
+/// A transfer time that was computed.
+#[derive(Clone, Copy, Debug)]
+struct LastTransfer {
+    rate: Rate,
+    bytes: Bytes,
+    time: Time,
 }
 
 /// Links inside the network on the routes of all messages that one represents: message by message, in the
@@ -174,7 +192,7 @@ impl<'a> Links<'a> {
         let mut ports = vec![Port::default(); symmetry.ports() as usize];
         let parts = fabric.parts();
         for link in symmetry.links() {
-            ports[symmetry.port(link) as usize].tier = parts.tier_number(link) as u16;
+            ports[symmetry.port(link) as usize].tier = parts.tier_id(link);
         }
         Self {
             fabric,
@@ -186,22 +204,23 @@ impl<'a> Links<'a> {
             free_travels: Vec::new(),
             path: Vec::new(),
             inside: Inside::default(),
-            last: (Rate(0), Bytes(0), Time(0)),
+            last: LastTransfer { rate: Rate(0), bytes: Bytes(0), time: Time(0) },
         }
     }
 
     #[inline]
     fn transfer_time(&mut self, rate: Rate, bytes: Bytes) -> Time {
-        if (self.last.0, self.last.1) != (rate, bytes) {
+        if (self.last.rate, self.last.bytes) != (rate, bytes) {
             // If the time overflows, the calendar reports it.
-            self.last = (rate, bytes, rate.transfer_time(bytes).unwrap_or(Time(u64::MAX / 2)));
+            let time = rate.transfer_time(bytes).unwrap_or(Time(u64::MAX / 2));
+            self.last = LastTransfer { rate, bytes, time };
         }
-        self.last.2
+        self.last.time
     }
 
-    /// Sends over `link` as soon as it is free. Returns its port, when sending starts, and how long it takes.
+    /// Sends over `link` as soon as it is free.
     #[inline]
-    fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> (usize, Time, Time) {
+    fn occupy(&mut self, now: Time, link: LinkId, rate: Rate, bytes: Bytes) -> Occupied {
         let time = self.transfer_time(rate, bytes);
         let index = self.symmetry.port(link) as usize;
         let port = &mut self.ports[index];
@@ -212,11 +231,11 @@ impl<'a> Links<'a> {
         port.used.messages += 1;
         port.used.busy = port.used.busy.saturating_add(time);
         port.used.waited = port.used.waited.saturating_add(start.saturating_sub(now));
-        (index, start, time)
+        Occupied { port: index, start, time }
     }
 
     /// Returns the tier of a link.
-    fn tier(&self, link: LinkId) -> u16 {
+    fn tier(&self, link: LinkId) -> TierId {
         self.ports[self.symmetry.port(link) as usize].tier
     }
 
@@ -252,7 +271,7 @@ impl<'a> Links<'a> {
         }
         let Passage { port, comes, start, time, route, own } = *passage;
         let port = &mut self.ports[port];
-        let came = trail.comes(origin, comes);
+        let came = trail.reach_port(origin, comes);
         let after = match start > comes {
             true => {
                 let behind = trail.behind(&port.tail, route, own, start.saturating_sub(comes));
@@ -271,7 +290,7 @@ impl<'a> Links<'a> {
         let Travel { id, key, bytes, tail, slowest, ends, origin, .. } = self.travels[index as usize];
         let link = *self.travels[index as usize].path.last().expect("travels have paths");
         let (rate, latency) = self.fabric.speed(link);
-        let (port, start, time) = self.occupy(now, link, rate, bytes);
+        let Occupied { port, start, time } = self.occupy(now, link, rate, bytes);
         let hop = self.travels[index as usize].path.len() as u32 - 1;
         let passage = Passage { port, comes: now, start, time, route: ends.route(hop), own: false };
         let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
@@ -315,7 +334,7 @@ impl<'a> Links<'a> {
         let path = &self.travels[index as usize].path;
         let (link, last) = (path[hop as usize], path.len() as u32 - 1);
         let (rate, latency) = self.fabric.speed(link);
-        let (port, start, time) = self.occupy(now, link, rate, bytes);
+        let Occupied { port, start, time } = self.occupy(now, link, rate, bytes);
         let passage = Passage { port, comes: now, start, time, route: ends.route(hop), own: hop == 0 };
         let (stretch, _) = self.passes(&passage, &origin, &mut calendar.trail);
         let sent = start.saturating_add(time);
@@ -365,13 +384,13 @@ impl NetworkModel for Links<'_> {
         }
         match self.path[..] {
             [] => {
-                calendar.trail.stays(&transfer.origin, transfer.id);
+                calendar.trail.deliver_locally(&transfer.origin, transfer.id);
                 calendar.deliver(now, transfer.id, transfer.key);
                 Sent::At(now)
             }
             [link] => {
                 let (rate, latency) = self.fabric.speed(link);
-                let (port, start, time) = self.occupy(now, link, rate, transfer.bytes);
+                let Occupied { port, start, time } = self.occupy(now, link, rate, transfer.bytes);
                 let passage =
                     Passage { port, comes: now, start, time, route: Ends::of(transfer).route(0), own: true };
                 let (stretch, _) = self.passes(&passage, &transfer.origin, &mut calendar.trail);
@@ -384,7 +403,7 @@ impl NetworkModel for Links<'_> {
             [first, ..] => match self.model {
                 Model::Analytical => {
                     let (rate, _) = self.fabric.speed(first);
-                    let (port, start, time) = self.occupy(now, first, rate, transfer.bytes);
+                    let Occupied { port, start, time } = self.occupy(now, first, rate, transfer.bytes);
                     let passage = Passage {
                         port,
                         comes: now,

@@ -159,7 +159,7 @@ impl<'a> Flows<'a> {
         }
         let connection = self.connections.get(flight.connection);
         let (last, until) = connection.last;
-        let (came, last) = (trail.comes(&flight.origin, flight.began), trail.moment(last, until));
+        let (came, last) = (trail.reach_port(&flight.origin, flight.began), trail.moment(last, until));
         let after = trail.later(last, came).stretch();
         let origin = flight.origin.after(after, until.max(flight.began));
         let time = now.saturating_sub(until.max(flight.began));
@@ -169,7 +169,7 @@ impl<'a> Flows<'a> {
         let others = if own { Time::ZERO } else { time.saturating_sub(alone) };
         let mut stretch = trail.bytes(&origin, tier, time.saturating_sub(others));
         if !others.is_zero() {
-            stretch = trail.queueing(&origin.after(stretch, now), tier, others);
+            stretch = trail.queueing(&origin.after(stretch, now), Some(tier), others);
         }
         let others = self.connections.rate_of_others(connection, tier, self.sharing.whole());
         let others = others.and_then(|rate| rate.transfer_time(flight.bytes)).unwrap_or_default();
@@ -218,7 +218,7 @@ impl NetworkModel for Flows<'_> {
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
         let Transfer { id, from, to, lane, job, bytes, key, owner, origin } = *transfer;
         if from == to {
-            calendar.trail.stays(&origin, id);
+            calendar.trail.deliver_locally(&origin, id);
             calendar.deliver(now, id, key);
             return Sent::At(now);
         }

@@ -30,19 +30,19 @@ mod ceilings;
 mod connection;
 mod levels;
 mod members;
+mod paths;
 mod service;
 mod shares;
 #[cfg(test)]
 mod tests;
-mod ways;
 
 use crate::tree::{NEVER, Tree};
 use connection::Connection;
 use members::Member;
+use paths::{Hop, Paths};
 use shares::Shares;
 use std::cmp::Reverse;
 use syncline_units::{Bytes, Rate, Time};
-use ways::{Hop, Ways};
 
 /// Rates are multiples of 1 b/s divided by two to this power.
 pub const UNIT: u32 = 12;
@@ -114,7 +114,7 @@ pub struct Sharing {
     /// What a connection of weight 1 takes of a link that carries all of its messages once.
     whole: u32,
     connections: Vec<Connection>,
-    ways: Ways,
+    paths: Paths,
     /// Closed connections, by the length of their paths.
     free: Vec<Vec<u32>>,
     /// Connections opened since rates were last found.
@@ -154,7 +154,7 @@ impl Sharing {
             carried: vec![0; nodes],
             whole: if split { PARTS } else { 1 },
             connections: Vec::new(),
-            ways: Ways::default(),
+            paths: Paths::default(),
             free: Vec::new(),
             opened: Vec::new(),
             idle: Vec::new(),
@@ -179,7 +179,7 @@ impl Sharing {
     pub fn open(&mut self, links: &[(u32, u32)], weight: u32, class: u32) -> u32 {
         let number = self.unused(links.len(), u64::from(weight) * u64::from(self.whole));
         let node = |link| link * self.shares.classes() + class;
-        self.ways.set(number, links.iter().map(|&(link, usage)| (node(link), weight * usage)));
+        self.paths.set(number, links.iter().map(|&(link, usage)| (node(link), weight * usage)));
         self.enter(number);
         self.opened.push(number);
         number
@@ -191,7 +191,7 @@ impl Sharing {
             self.connections[number as usize].reset(weight);
             return number;
         }
-        self.ways.add(hops as u32);
+        self.paths.add(hops as u32);
         self.connections.push(Connection::new(weight));
         self.connections.len() as u32 - 1
     }
@@ -205,7 +205,7 @@ impl Sharing {
         let connection = &mut self.connections[number as usize];
         let need = (u128::from(bytes.0) * 8 * BIT).div_ceil(u128::from(connection.weight));
         connection.append(had, need, message);
-        let bottleneck = self.ways.way(number).bottleneck;
+        let bottleneck = self.paths.path(number).bottleneck;
         if !waits && bottleneck != NO_NODE {
             self.expect(number, bottleneck);
         }
@@ -228,7 +228,7 @@ impl Sharing {
             };
             (left.max(0).cast_unsigned() / u64::from(usage), node)
         };
-        let (level, node) = self.ways.hops(number).iter().map(offer).min().expect("a path has links");
+        let (level, node) = self.paths.hops(number).iter().map(offer).min().expect("a path has links");
         if !self.shares.marks(node).followed {
             self.follow(node);
         }
@@ -267,7 +267,7 @@ impl Sharing {
     fn close_idle(&mut self, now: Time, mut closed: impl FnMut(u32)) {
         let mut idle = std::mem::take(&mut self.idle);
         for number in idle.drain(..) {
-            let bottleneck = self.ways.way(number).bottleneck;
+            let bottleneck = self.paths.path(number).bottleneck;
             // It may have received another message, or be listed twice.
             if bottleneck == NO_NODE || !self.connections[number as usize].is_idle() {
                 continue;
@@ -275,9 +275,9 @@ impl Sharing {
             self.book(number, now);
             self.change(number, self.shares.level(bottleneck), NO_RATE);
             self.release(number);
-            self.ways.way_mut(number).bottleneck = NO_NODE;
+            self.paths.path_mut(number).bottleneck = NO_NODE;
             self.leave(number);
-            let hops = self.ways.hops(number).len();
+            let hops = self.paths.hops(number).len();
             if self.free.len() <= hops {
                 self.free.resize(hops + 1, Vec::new());
             }
@@ -297,11 +297,11 @@ impl Sharing {
     /// Finds a link whose connections never get a rate.
     pub fn starved(&self) -> Option<Starved> {
         let waits = |&number: &u32| {
-            let bottleneck = self.ways.way(number).bottleneck;
+            let bottleneck = self.paths.path(number).bottleneck;
             bottleneck != NO_NODE && self.shares.level(bottleneck) == 0
         };
         let first = (0..self.connections.len() as u32).find(waits)?;
-        let node = self.ways.way(first).bottleneck;
+        let node = self.paths.path(first).bottleneck;
         let members = &self.nodes[node as usize].members;
         let all = members.iter().map(|member| u64::from(member.takes)).sum::<u64>();
         let heaviest = members
@@ -327,7 +327,7 @@ impl Sharing {
 
     /// Returns the level of a connection.
     fn has(&self, number: u32) -> u64 {
-        match self.ways.way(number).bottleneck {
+        match self.paths.path(number).bottleneck {
             NO_NODE => 0,
             node => self.shares.level(node),
         }

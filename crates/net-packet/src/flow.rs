@@ -1,12 +1,25 @@
 //! One direction of a connection: its path, its messages, and its transport.
 
 use crate::parameters::Transport;
+use crate::paths::Bundle;
 use crate::profile::{Overhead, Profile};
 use crate::rdma;
 use crate::tcp;
-use crate::ways::Bundle;
 use std::collections::VecDeque;
 use syncline_units::Rate;
+
+/// What tells connections apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionKey {
+    /// The sending NPU.
+    pub from: u32,
+    /// The receiving NPU.
+    pub to: u32,
+    /// The lane.
+    pub lane: u32,
+    /// The number of the job.
+    pub job: u32,
+}
 
 /// A time that never comes.
 pub(crate) const NEVER: u64 = u64::MAX;

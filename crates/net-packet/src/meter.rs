@@ -12,7 +12,7 @@ const SHORTEST: u32 = 20;
 /// What happened in a slice of time at the switch ports and connections of one set of parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Bytes of packets times the picoseconds that they waited. Ports with a gate count a packet when they
+    /// Bytes of packets times the picoseconds that they waited. Ports that may be paused count a packet when they
     /// send it, others when it arrives.
     pub queued: u128,
     /// The longest queue that a packet met, in bytes.

@@ -2,12 +2,13 @@
 //! connections.
 
 use crate::check::check;
+use crate::flow::ConnectionKey;
 use crate::layout::{Layout, Link};
 use crate::parameters::{Parameters, Transport};
+use crate::paths::most;
 use crate::simulation::{Simulation, Sink};
 use crate::tables;
-use crate::trips::{Trips, Way};
-use crate::ways::most;
+use crate::trips::{PacketSize, PathTimes, Trips};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::cmp::Reverse;
@@ -38,21 +39,8 @@ pub struct Packets<'a> {
     wake: Option<Time>,
     /// Messages on the critical path.
     trips: Trips,
-    /// Payload of a full packet and its bytes on the wire, by set of parameters.
-    packets: Vec<(u64, u64)>,
-}
-
-/// What tells connections apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ConnectionKey {
-    /// The sending NPU.
-    pub from: u32,
-    /// The receiving NPU.
-    pub to: u32,
-    /// The lane.
-    pub lane: u32,
-    /// The number of the job.
-    pub job: u32,
+    /// Sizes of full packets, by set of parameters.
+    packets: Vec<PacketSize>,
 }
 
 /// Forwards events to the engine. Knows until when the engine has nothing else to do.
@@ -171,7 +159,8 @@ impl<'a> Packets<'a> {
         let layout = settings.layout(fabric);
         let spray = |of: &Parameters| if of.transport == Transport::Tcp { of.spray } else { 1 };
         let spray = layout.sets.iter().map(spray).collect();
-        let packets = layout.sets.iter().map(|of| (of.segment(), of.wire())).collect();
+        let packets =
+            layout.sets.iter().map(|of| PacketSize { payload: of.segment(), wire: of.wire() }).collect();
         let (simulation, trips) = (Simulation::new(&layout), Trips::default());
         Self { fabric, simulation, flows: BTreeMap::new(), spray, wake: None, trips, packets }
     }
@@ -201,27 +190,27 @@ impl<'a> Packets<'a> {
         if let Some(&flow) = self.flows.get(&key) {
             return Ok(flow);
         }
-        let there = self.ways(transfer.from, transfer.to, transfer.lane)?;
-        let back = self.ways(transfer.to, transfer.from, transfer.lane)?;
+        let there = self.paths(transfer.from, transfer.to, transfer.lane)?;
+        let back = self.paths(transfer.to, transfer.from, transfer.lane)?;
         let flow = self.simulation.open_several(&there, &back);
         self.flows.insert(key, flow);
-        let way = self.way(&there[0]);
-        self.trips.open(way);
+        let path = self.path_times(&there[0]);
+        self.trips.open(path);
         Ok(flow)
     }
 
     /// Describes a path as a message that is alone on it finds it.
-    fn way(&self, ports: &[u32]) -> Way {
+    fn path_times(&self, ports: &[u32]) -> PathTimes {
         let set = ports.iter().map(|&port| self.fabric.link(LinkId(port)).dim).max().unwrap_or(0);
         let (parts, packet) = (self.fabric.parts(), self.packets[usize::from(set)]);
         let speeds = || ports.iter().map(|&port| (self.fabric.speed(LinkId(port)).0, LinkId(port)));
         let (rate, slowest) = speeds().min_by_key(|&(rate, _)| rate).expect("a path has links");
-        let tier = |link| parts.tier_number(link) as u16;
+        let tier = |link| parts.tier_id(link);
         let others = speeds().filter(|&(_, link)| tier(link) != tier(slowest)).map(|(rate, _)| rate).min();
-        let takes = |rate: Rate| rate.transfer_time(Bytes(packet.1)).unwrap_or(Time::MAX);
+        let takes = |rate: Rate| rate.transfer_time(Bytes(packet.wire)).unwrap_or(Time::MAX);
         let all = speeds().map(|(rate, _)| takes(rate)).fold(Time::ZERO, Time::saturating_add);
         let latencies = ports.iter().map(|&port| self.simulation.latency(port));
-        Way {
+        PathTimes {
             rate,
             tier: tier(slowest),
             others,
@@ -232,7 +221,7 @@ impl<'a> Packets<'a> {
     }
 
     /// Returns the paths of a connection in one direction: one, or several that packets take in turn.
-    fn ways(&self, from: NpuId, to: NpuId, lane: u32) -> Result<Vec<Vec<u32>>, Sent> {
+    fn paths(&self, from: NpuId, to: NpuId, lane: u32) -> Result<Vec<Vec<u32>>, Sent> {
         let mut path = Vec::new();
         if !self.fabric.route(from, to, lane, &mut path) {
             return Err(Sent::NoRoute);
@@ -294,7 +283,12 @@ impl Measurements for Packets<'_> {
     }
 
     fn tables(&self, finish: Time) -> Vec<Table> {
-        vec![tables::ports(self, finish), tables::flows(self), tables::queues(self, finish)]
+        let (fabric, simulation) = (self.fabric(), self.simulation());
+        vec![
+            tables::ports(fabric, simulation, finish),
+            tables::flows(fabric, simulation, self.flows()),
+            tables::queues(fabric, simulation, finish),
+        ]
     }
 
     fn stalls(&self) -> Vec<Stall> {
@@ -332,7 +326,7 @@ impl NetworkModel for Packets<'_> {
 
     fn send(&mut self, now: Time, transfer: &Transfer, calendar: &mut Calendar) -> Sent {
         if transfer.from == transfer.to {
-            calendar.trail.stays(&transfer.origin, transfer.id);
+            calendar.trail.deliver_locally(&transfer.origin, transfer.id);
             calendar.deliver(now, transfer.id, transfer.key);
             return Sent::At(now);
         }

@@ -65,6 +65,18 @@ pub fn offset(near: u64, sequence: u32) -> u64 {
     near.wrapping_add_signed(i64::from(sequence.wrapping_sub(near as u32) as i32))
 }
 
+/// A packet in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) packet: Packet,
+    /// Bytes on the wire.
+    pub(crate) bytes: u32,
+    /// The link it arrived over; [`crate::port::NONE`] if a host sent it.
+    pub(crate) from: u32,
+    /// When it arrived.
+    pub(crate) came: u64,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -58,8 +58,8 @@ pub(crate) struct Port {
     pub(crate) set: u16,
     /// Whether it belongs to a switch.
     pub(crate) switched: bool,
-    /// Number of its gate, if it may be paused or shares a buffer; [`NONE`] if it uses `queue`.
-    pub(crate) gate: u32,
+    /// Number of its pausable queue, if it may be paused or shares a buffer; [`NONE`] if it uses `queue`.
+    pub(crate) pausable: u32,
     /// When the last packet that was started has left.
     free: u64,
     /// When everything queued will have left.
@@ -78,7 +78,7 @@ pub(crate) struct Port {
     pub(crate) recent: Recent,
 }
 
-/// The number of no gate, no port and no switch.
+/// The number of no pausable queue, no port and no switch.
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl Port {
@@ -89,7 +89,7 @@ impl Port {
             latency,
             set,
             switched: false,
-            gate: NONE,
+            pausable: NONE,
             free: 0,
             drained: 0,
             queue: VecDeque::new(),
@@ -171,7 +171,7 @@ impl Port {
     }
 
     /// Sends a packet for `time`, from `now` on. Returns when it reaches the other end. For ports with a
-    /// gate.
+    /// pausable queue.
     pub(crate) fn send(&mut self, now: u64, time: u64) -> u64 {
         self.drained = now.saturating_add(time);
         self.drained.saturating_add(self.latency)

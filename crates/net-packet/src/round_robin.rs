@@ -6,7 +6,7 @@
 //! Protocol", SIGCOMM 1996): in its turn an input gets credit for one packet of the greatest length, and sends until the
 //! credit is used up. Bytes that its last packet takes beyond that count against its next turn.
 
-use crate::gate::Waiting;
+use crate::packet::Waiting;
 use std::collections::VecDeque;
 
 /// Whose turn it is.

@@ -1,18 +1,18 @@
 //! Packets on a network: ports, connections and the queue of events. Knows nothing of ranks, plans and fabrics.
 
 use crate::flow::{Connection, Flow, Message, NEVER, Repairs, RoundTrips};
-use crate::gate::{Buffer, Gate, Ingress};
 use crate::layout::{Layout, pause_delay};
 use crate::marking::Early;
 use crate::meter::Meter;
 use crate::packet::Packet;
 use crate::parameters::{Parameters, Sharing, Transport};
+use crate::paths::Paths;
+use crate::pausable_queue::{Buffer, Ingress, PausableQueue};
 use crate::port::{Count, NONE, Port, Taken};
 use crate::profile::Profile;
 use crate::queue::{Event, EventKind, Queue};
 use crate::stalls::Stalls;
 use crate::tcp::ranges::Blocks;
-use crate::ways::Ways;
 use std::collections::VecDeque;
 use syncline_net_api::activity::Activity;
 use syncline_units::{Bytes, Time};
@@ -30,7 +30,7 @@ pub trait Sink {
 pub struct Simulation {
     pub(crate) profiles: Vec<Profile>,
     pub(crate) ports: Vec<Port>,
-    pub(crate) gates: Vec<Gate>,
+    pub(crate) pausable: Vec<PausableQueue>,
     /// By port: the switch whose buffer it shares; [`NONE`] if it shares none.
     pub(crate) switch_of: Vec<u32>,
     pub(crate) buffers: Vec<Buffer>,
@@ -39,7 +39,7 @@ pub struct Simulation {
     /// Bytes of the longest packet on the wire.
     pub(crate) longest_packet: u64,
     pub(crate) flows: Vec<Flow>,
-    pub(crate) ways: Ways,
+    pub(crate) paths: Paths,
     pub(crate) queue: Queue,
     /// Blocks of selective acknowledgements in flight, with the stamps that these return.
     pub(crate) blocks: Vec<(Blocks, u32)>,
@@ -59,7 +59,7 @@ pub struct Simulation {
 }
 
 /// Whether ports with these parameters must know when each packet leaves.
-fn is_gated(parameters: &Parameters) -> bool {
+fn is_pausable(parameters: &Parameters) -> bool {
     parameters.transport == Transport::Rdma || parameters.pfc() || parameters.sharing == Sharing::Dynamic
 }
 
@@ -73,13 +73,13 @@ impl Simulation {
         let mut simulation = Self {
             profiles: layout.sets.iter().map(Profile::new).collect(),
             ports: Vec::with_capacity(layout.links.len()),
-            gates: Vec::new(),
+            pausable: Vec::new(),
             switch_of: Vec::new(),
             buffers: layout.switches.iter().map(buffer).collect(),
             ingress: Vec::new(),
             longest_packet: layout.sets.iter().map(Parameters::wire).max().unwrap_or(0),
             flows: Vec::new(),
-            ways: Ways::default(),
+            paths: Paths::default(),
             queue: Queue::default(),
             blocks: Vec::new(),
             free_blocks: Vec::new(),
@@ -114,11 +114,12 @@ impl Simulation {
         // An RDMA connection may begin here: the highest set of parameters on its path decides its transport.
         let sets = &layout.sets[usize::from(link.set)..];
         let begins = link.from.is_none() && sets.iter().any(|set| set.transport == Transport::Rdma);
-        if is_gated(of) || begins {
-            port.gate = self.gates.len() as u32;
-            self.gates.push(Gate { round_robin: begins.then(Box::default), ..Gate::default() });
+        if is_pausable(of) || begins {
+            port.pausable = self.pausable.len() as u32;
+            self.pausable
+                .push(PausableQueue { round_robin: begins.then(Box::default), ..PausableQueue::default() });
         }
-        self.switch_of.push(link.from.filter(|_| is_gated(of)).unwrap_or(NONE));
+        self.switch_of.push(link.from.filter(|_| is_pausable(of)).unwrap_or(NONE));
         self.ingress.push(Ingress { delay: pause_delay(link, of), ..Ingress::default() });
         self.ports.push(port);
     }
@@ -136,7 +137,7 @@ impl Simulation {
         let first = there[0].as_ref();
         let set = first.iter().map(|&port| self.ports[port as usize].set).max().unwrap_or(0);
         let line = self.ports[first[0] as usize].rate;
-        let (there, back) = (self.ways.add(there), self.ways.add(back));
+        let (there, back) = (self.paths.add(there), self.paths.add(back));
         let profile = &self.profiles[set as usize];
         self.flows.push(Flow {
             connection: Connection::new(profile, line),
@@ -294,7 +295,7 @@ impl Simulation {
     }
 
     /// Returns the number of paths that a flow's data takes in turn.
-    pub fn ways(&self, flow: u32) -> u32 {
+    pub fn paths(&self, flow: u32) -> u32 {
         self.flows[flow as usize].there.count()
     }
 
@@ -317,7 +318,7 @@ impl Simulation {
         let flow = &self.flows[packet.flow as usize];
         let acknowledges = packet.is(Packet::ACKNOWLEDGES);
         packet.hop += 1;
-        if let Some(next) = self.ways.port(if acknowledges { &flow.back } else { &flow.there }, packet.hop) {
+        if let Some(next) = self.paths.port(if acknowledges { &flow.back } else { &flow.there }, packet.hop) {
             self.enter(next, packet, port);
             return;
         }
@@ -346,8 +347,8 @@ impl Simulation {
     fn enter(&mut self, port: u32, mut packet: Packet, from: u32) {
         let wire = self.flows[packet.flow as usize].overhead.wire(u64::from(packet.length));
         let state = &mut self.ports[port as usize];
-        if state.gate != NONE {
-            self.enter_gate(port, packet, wire, from);
+        if state.pausable != NONE {
+            self.enter_pausable(port, packet, wire, from);
             return;
         }
         let (before, marks) = (state.drained().max(self.now), state.count.marks);

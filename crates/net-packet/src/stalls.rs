@@ -68,7 +68,7 @@ impl Simulation {
     #[cold]
     pub(crate) fn stalled(&mut self, flow: u32, start: u64, initial: bool, in_a_row: u32) {
         let state = &self.flows[flow as usize];
-        let ports = self.ways.ports(&state.there).chain(self.ways.ports(&state.back));
+        let ports = self.paths.ports(&state.there).chain(self.paths.ports(&state.back));
         let drained = ports.map(|port| self.ports[port as usize].drained()).max().unwrap_or(0);
         let idle_from = drained.max(start).min(self.now);
         self.stalls.add(Stall { flow, start, end: self.now, idle_from, initial, in_a_row });

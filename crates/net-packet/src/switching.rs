@@ -1,8 +1,9 @@
-//! Ports with gates: the buffers of their switches, when they send, and which senders are paused (priority
+//! Ports that may be paused: the buffers of their switches, when they send, and which senders are paused (priority
 //! flow control, IEEE 802.1Qbb).
 
-use crate::gate::{Gate, Waiting};
 use crate::packet::Packet;
+use crate::packet::Waiting;
+use crate::pausable_queue::PausableQueue;
 use crate::port::NONE;
 use crate::queue::{Event, EventKind};
 use crate::round_robin::Next;
@@ -10,21 +11,21 @@ use crate::simulation::{Simulation, Sink};
 use syncline_units::Time;
 
 impl Simulation {
-    /// Returns the gate of a port that has one.
+    /// Returns the queue of a port that may be paused or shares a buffer.
     #[inline]
-    pub(crate) fn gate(&mut self, port: u32) -> &mut Gate {
-        &mut self.gates[self.ports[port as usize].gate as usize]
+    pub(crate) fn pausable(&mut self, port: u32) -> &mut PausableQueue {
+        &mut self.pausable[self.ports[port as usize].pausable as usize]
     }
 
     /// Handles a packet of `bytes` on the wire that arrives at a port over the link `from`; [`NONE`] means
     /// from its own host.
-    pub(crate) fn enter_gate(&mut self, port: u32, mut packet: Packet, bytes: u32, from: u32) {
+    pub(crate) fn enter_pausable(&mut self, port: u32, mut packet: Packet, bytes: u32, from: u32) {
         let now = self.now;
         let size = u64::from(bytes);
         let state = &mut self.ports[port as usize];
-        let gate = &mut self.gates[state.gate as usize];
+        let pausable = &mut self.pausable[state.pausable as usize];
         let switch = self.switch_of[port as usize];
-        let (queue, marks) = (gate.bytes, state.count.marks);
+        let (queue, marks) = (pausable.bytes, state.count.marks);
         let room = switch == NONE || self.buffers[switch as usize].takes(queue, size);
         let dropped = !room || (switch != NONE && state.is_dropped_early(now, &mut packet, queue));
         if switch != NONE {
@@ -42,12 +43,12 @@ impl Simulation {
             return;
         }
         state.count.longest = state.count.longest.max((queue as f64 / state.speed) as u64);
-        gate.bytes += size;
+        pausable.bytes += size;
         let waiting = Waiting { packet, bytes, from, came: now };
-        match &mut gate.round_robin {
-            _ if packet.is(Packet::NOTIFIES) => gate.urgent.push_back(waiting),
+        match &mut pausable.round_robin {
+            _ if packet.is(Packet::NOTIFIES) => pausable.urgent.push_back(waiting),
             Some(round_robin) if from != NONE => round_robin.push(waiting, self.longest_packet),
-            _ => gate.queue.push_back(waiting),
+            _ => pausable.queue.push_back(waiting),
         }
         if switch != NONE && from != NONE {
             let ingress = &mut self.ingress[from as usize];
@@ -69,11 +70,11 @@ impl Simulation {
 
     /// Sends the next packet if the port is free.
     pub(crate) fn start(&mut self, port: u32) {
-        let gate = self.gate(port);
-        if gate.sending.is_some() {
+        let pausable = self.pausable(port);
+        if pausable.sending.is_some() {
             return;
         }
-        let waiting = match (gate.urgent.pop_front(), gate.paused) {
+        let waiting = match (pausable.urgent.pop_front(), pausable.paused) {
             (Some(urgent), _) => urgent,
             (None, Some(_)) => return,
             (None, None) => match self.next_of(port) {
@@ -92,7 +93,7 @@ impl Simulation {
         if switched {
             self.meter.at(now, set).queued += u128::from(waited) * u128::from(waiting.bytes);
         }
-        self.gate(port).sending = Some(waiting);
+        self.pausable(port).sending = Some(waiting);
         // In this order, so that a departure is reported before an arrival at the same time.
         self.queue.push(Event { time: left, port, kind: EventKind::Left, packet: Packet::default() });
         self.queue.push(Event { time: there, port, kind: EventKind::Arrive, packet: waiting.packet });
@@ -107,7 +108,7 @@ impl Simulation {
         let longest = self.longest_packet;
         loop {
             let Some(round_robin) =
-                self.gate(port).round_robin.as_mut().filter(|round_robin| !round_robin.is_empty())
+                self.pausable(port).round_robin.as_mut().filter(|round_robin| !round_robin.is_empty())
             else {
                 return self.own(port);
             };
@@ -115,7 +116,7 @@ impl Simulation {
                 return round_robin.take(number);
             }
             let own = self.own(port);
-            let round_robin = self.gate(port).round_robin.as_mut()?;
+            let round_robin = self.pausable(port).round_robin.as_mut()?;
             match own {
                 Some(own) => {
                     round_robin.sends(own.bytes);
@@ -128,9 +129,9 @@ impl Simulation {
 
     /// Takes the next packet of a port that is not a forwarded one.
     fn own(&mut self, port: u32) -> Option<Waiting> {
-        self.gate(port).queue.pop_front().or_else(|| {
+        self.pausable(port).queue.pop_front().or_else(|| {
             let pulled = self.pull(port)?;
-            self.gate(port).bytes += u64::from(pulled.bytes);
+            self.pausable(port).bytes += u64::from(pulled.bytes);
             Some(pulled)
         })
     }
@@ -142,10 +143,10 @@ impl Simulation {
 
     /// Called when the packet that a port was sending has left.
     pub(crate) fn left(&mut self, port: u32, sink: &mut impl Sink) {
-        let gate = self.gate(port);
-        let Some(sent) = gate.sending.take() else { return };
+        let pausable = self.pausable(port);
+        let Some(sent) = pausable.sending.take() else { return };
         let bytes = u64::from(sent.bytes);
-        gate.bytes -= bytes;
+        pausable.bytes -= bytes;
         let switch = self.switch_of[port as usize];
         if switch != NONE {
             self.buffers[switch as usize].gives(bytes);
@@ -177,9 +178,9 @@ impl Simulation {
     /// Pauses a port.
     pub(crate) fn pause(&mut self, port: u32) {
         let now = self.now;
-        let gate = self.gate(port);
-        if gate.paused.is_none() {
-            gate.paused = Some(now);
+        let pausable = self.pausable(port);
+        if pausable.paused.is_none() {
+            pausable.paused = Some(now);
         }
         let state = &mut self.ports[port as usize];
         state.count.pauses += 1;
@@ -190,7 +191,7 @@ impl Simulation {
     /// Ends the pause of a port.
     pub(crate) fn resume(&mut self, port: u32) {
         let now = self.now;
-        if let Some(since) = self.gate(port).paused.take() {
+        if let Some(since) = self.pausable(port).paused.take() {
             self.ports[port as usize].count.paused += now - since;
         }
         self.start(port);
@@ -198,8 +199,10 @@ impl Simulation {
 
     /// Returns the ports that are paused and hold packets, with the bytes they hold.
     pub fn stuck(&self) -> Vec<(u32, u64)> {
-        let ports = self.ports.iter().zip(0..).filter(|(port, _)| port.gate != NONE);
-        let held = ports.map(|(port, number)| (number, &self.gates[port.gate as usize]));
-        held.filter(|(_, gate)| gate.paused.is_some()).map(|(number, gate)| (number, gate.bytes)).collect()
+        let ports = self.ports.iter().zip(0..).filter(|(port, _)| port.pausable != NONE);
+        let held = ports.map(|(port, number)| (number, &self.pausable[port.pausable as usize]));
+        held.filter(|(_, queue)| queue.paused.is_some())
+            .map(|(number, queue)| (number, queue.bytes))
+            .collect()
     }
 }

@@ -1,7 +1,9 @@
 //! Result tables of a run: every port, every connection, and queues over time.
 
+use crate::flow::ConnectionKey;
 use crate::meter::Sample;
-use crate::{ConnectionKey, Packets};
+use crate::simulation::Simulation;
+use syncline_fabric::Fabric;
 use syncline_net_api::{Table, tables};
 use syncline_units::{LinkId, Time};
 
@@ -9,8 +11,7 @@ use syncline_units::{LinkId, Time};
 const ROWS: usize = 1 << 20;
 
 /// Returns the table of the ports that sent something.
-pub(crate) fn ports(network: &Packets<'_>, finish: Time) -> Table {
-    let (fabric, simulation) = (network.fabric(), network.simulation());
+pub(crate) fn ports(fabric: &Fabric, simulation: &Simulation, finish: Time) -> Table {
     let used =
         (0..fabric.links()).map(|link| (link, simulation.count(link))).filter(|(_, count)| count.packets > 0);
     let mut used: Vec<_> = used.collect();
@@ -38,8 +39,7 @@ pub(crate) fn ports(network: &Packets<'_>, finish: Time) -> Table {
 }
 
 /// Returns the table of switch queues and losses over time: the run in slices, by dimension.
-pub(crate) fn queues(network: &Packets<'_>, finish: Time) -> Table {
-    let (fabric, simulation) = (network.fabric(), network.simulation());
+pub(crate) fn queues(fabric: &Fabric, simulation: &Simulation, finish: Time) -> Table {
     let mut ports = vec![0u32; fabric.dims().len().max(1)];
     for link in (0..fabric.links()).map(LinkId) {
         let built = fabric.link(link);
@@ -77,17 +77,19 @@ pub(crate) fn queues(network: &Packets<'_>, finish: Time) -> Table {
 }
 
 /// Returns the table of connections.
-pub(crate) fn flows(network: &Packets<'_>) -> Table {
-    let simulation = network.simulation();
+pub(crate) fn flows(
+    fabric: &Fabric,
+    simulation: &Simulation,
+    connections: impl Iterator<Item = (ConnectionKey, u32)>,
+) -> Table {
     let flows: Vec<_> = simulation.flows().collect();
-    let mut rows: Vec<_> = network.flows().map(|(key, flow)| (key, flow, flows[flow as usize])).collect();
+    let mut rows: Vec<_> = connections.map(|(key, flow)| (key, flow, flows[flow as usize])).collect();
     if rows.len() > ROWS {
         rows.sort_by_key(|&(key, _, (repairs, _))| (std::cmp::Reverse(repairs.retransmissions), key));
         rows.truncate(ROWS);
         rows.sort_by_key(|&(key, ..)| key);
     }
     let whole = |of: &dyn Fn(usize) -> u64| (0..rows.len()).map(|row| of(row) as i64).collect::<Vec<i64>>();
-    let fabric = network.fabric();
     let named = |of: &dyn Fn(ConnectionKey) -> u32| {
         rows.iter().map(|row| fabric.vertex_name(of(row.0))).collect::<Vec<String>>()
     };
@@ -104,7 +106,7 @@ pub(crate) fn flows(network: &Packets<'_>) -> Table {
         timeouts: whole(&|row| rows[row].2.0.timeouts),
         recoveries: whole(&|row| rows[row].2.0.recoveries),
         rtt_s: rows.iter().map(|(.., (_, trips))| trips.mean_s().unwrap_or(0.0)).collect(),
-        paths: whole(&|row| u64::from(simulation.ways(rows[row].1))),
+        paths: whole(&|row| u64::from(simulation.paths(rows[row].1))),
         dimension: rows.iter().map(|&(_, flow, _)| dimension(flow)).collect(),
         job: whole(&|row| u64::from(rows[row].0.job)),
     })

@@ -5,28 +5,35 @@
 //! acknowledgements. Messages of one connection follow each other.
 
 use syncline_net_api::{Origin, StretchId, Trail};
-use syncline_units::{Bytes, Rate, Time};
+use syncline_units::{Bytes, Rate, TierId, Time};
 
 /// The path of a connection, as a message that is alone on it finds it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Way {
+pub(crate) struct PathTimes {
     /// Rate and tier of its slowest link.
     pub(crate) rate: Rate,
-    pub(crate) tier: u16,
+    pub(crate) tier: TierId,
     /// Rate of the slowest link of another tier.
     pub(crate) others: Option<Rate>,
     /// Latency of all links and switches.
     pub(crate) latency: Time,
     /// Time that all links but the slowest take for the last packet.
     pub(crate) hops: Time,
-    /// Payload of a full packet, and its bytes on the wire.
-    pub(crate) packet: (u64, u64),
+    pub(crate) packet: PacketSize,
 }
 
-impl Way {
+/// The size of a full packet, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketSize {
+    pub(crate) payload: u64,
+    /// Bytes on the wire.
+    pub(crate) wire: u64,
+}
+
+impl PathTimes {
     /// Returns how long a message that is alone on the path takes for its bytes.
     fn alone(&self, bytes: Bytes) -> Time {
-        let (payload, wire) = self.packet;
+        let PacketSize { payload, wire } = self.packet;
         let all = u128::from(bytes.0) * u128::from(wire) / u128::from(payload.max(1));
         let time = self.rate.transfer_time(Bytes(all as u64)).unwrap_or(Time::MAX);
         time.saturating_add(self.hops)
@@ -60,13 +67,13 @@ pub(crate) struct Trips {
     /// Indexed by message.
     messages: Vec<Option<Trip>>,
     /// Indexed by connection: its path, the stretch with which its last message left, and when that was.
-    connections: Vec<(Way, StretchId, Time)>,
+    connections: Vec<(PathTimes, StretchId, Time)>,
 }
 
 impl Trips {
     /// Adds a connection.
-    pub(crate) fn open(&mut self, way: Way) {
-        self.connections.push((way, StretchId::START, Time::ZERO));
+    pub(crate) fn open(&mut self, path: PathTimes) {
+        self.connections.push((path, StretchId::START, Time::ZERO));
     }
 
     /// Called when message `id` is written to a connection.
@@ -81,15 +88,16 @@ impl Trips {
     /// Called when the last byte of message `id` leaves, at `time`.
     pub(crate) fn leaves(&mut self, time: Time, id: u32, trail: &mut Trail) {
         let Some(Some(trip)) = self.messages.get_mut(id as usize).filter(|_| trail.is_on()) else { return };
-        let (way, last, until) = &mut self.connections[trip.flow as usize];
-        let (came, before) = (trail.comes(&trip.origin, trip.began), trail.moment(*last, *until));
+        let (path, last, until) = &mut self.connections[trip.flow as usize];
+        let (came, before) = (trail.reach_port(&trip.origin, trip.began), trail.moment(*last, *until));
         let since = trip.began.max(*until);
         let origin = trip.origin.after(trail.later(before, came).stretch(), since);
         let taken = time.saturating_sub(since);
         let bytes = taken.min(trip.bytes);
-        let stretch = trail.bytes(&origin, way.tier, bytes);
-        let stretch = trail.queueing(&origin.after(stretch, time), way.tier, taken.saturating_sub(bytes));
-        way.bound_by_others(stretch, bytes, taken, trail);
+        let stretch = trail.bytes(&origin, path.tier, bytes);
+        let stretch =
+            trail.queueing(&origin.after(stretch, time), Some(path.tier), taken.saturating_sub(bytes));
+        path.bound_by_others(stretch, bytes, taken, trail);
         (trip.bytes, trip.left) = (trip.bytes.saturating_sub(bytes), time);
         trip.origin = trip.origin.after(stretch, time);
         (*last, *until) = (stretch, time);
@@ -102,13 +110,13 @@ impl Trips {
         else {
             return;
         };
-        let way = self.connections[trip.flow as usize].0;
-        let taken = time.saturating_sub(trip.left).saturating_sub(way.latency);
+        let path = self.connections[trip.flow as usize].0;
+        let taken = time.saturating_sub(trip.left).saturating_sub(path.latency);
         let bytes = taken.min(trip.bytes);
-        let stretch = trail.bytes(&trip.origin, way.tier, bytes);
+        let stretch = trail.bytes(&trip.origin, path.tier, bytes);
         let stretch =
-            trail.queueing(&trip.origin.after(stretch, time), way.tier, taken.saturating_sub(bytes));
-        way.bound_by_others(stretch, bytes, taken, trail);
+            trail.queueing(&trip.origin.after(stretch, time), Some(path.tier), taken.saturating_sub(bytes));
+        path.bound_by_others(stretch, bytes, taken, trail);
         trail.arrives(id, stretch);
     }
 

@@ -228,7 +228,7 @@ fn a_packet_that_waits_for_another_is_a_queue_of_one() {
         let means = floats(&tables, "ports", "mean_queue_bytes");
         assert!((means[5] - mean).abs() < 1e-9 && means[0] == 0.0, "{means:?} {mean}");
         // The run has two slices of 2^20 ps. The second packet met the first at the switch: when both had arrived,
-        // or, at gates, when it was sent.
+        // or, at queues that may be paused, when it was sent.
         let met = FULL + LATENCY;
         let counted = if parameters == Parameters::default() { met } else { met + FULL };
         let slice = (counted >> 20) as usize;
@@ -264,7 +264,7 @@ fn a_full_queue_drops_what_comes() {
         send(&mut network, &mut calendar, &[message(0, 0, 2, 10 * SEGMENT), message(1, 1, 2, 10 * SEGMENT)]);
         // All have reached the switch, and no acknowledgement has come back that could cause more.
         run(&mut network, &mut calendar, LATENCY + 10 * FULL + 1);
-        // A gate counts the packet that leaves just then as well, which costs another packet in the first slot.
+        // A queue that may be paused counts the packet that leaves just then as well, which costs another packet in the first slot.
         let dropped = if sharing == Sharing::Even { 9 } else { 10 };
         assert_eq!(network.packets().unwrap().dropped, dropped, "{sharing:?}");
         assert_eq!(network.simulation().count(5).drops, dropped);
@@ -488,7 +488,7 @@ fn equal_paths_are_taken_in_turn_by_tcp_alone() {
         let mut network = Packets::new(&fabric, &settings(parameters));
         let mut calendar = Calendar::new(Time::ZERO);
         send(&mut network, &mut calendar, &[message(0, 0, 1, 12 * parameters.segment())]);
-        assert_eq!(network.simulation().ways(0), ways);
+        assert_eq!(network.simulation().paths(0), ways);
         run(&mut network, &mut calendar, u64::MAX);
         assert_eq!(ints(&network.tables(Time(S)), "flows", "paths"), [i64::from(ways)]);
         let passed = (4..8)

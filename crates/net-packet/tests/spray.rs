@@ -38,7 +38,7 @@ impl Pair {
         let there: Vec<[u32; 3]> = (0..middle).map(|way| [0, 4 + way, 1]).collect();
         let back: Vec<[u32; 3]> = (0..middle).map(|way| [2, 4 + middle + way, 3]).collect();
         let flow = simulation.open_several(&there, &back);
-        assert_eq!(simulation.ways(flow), middle);
+        assert_eq!(simulation.paths(flow), middle);
         Self { simulation, middle, flow }
     }
 

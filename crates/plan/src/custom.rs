@@ -47,8 +47,15 @@ pub struct Custom {
     streams: u32,
     split: bool,
     result: Buffer,
-    /// By seat and then stream: the channel and the program.
-    programs: Vec<(u32, Vec<Op>)>,
+    /// By seat and then stream.
+    programs: Vec<StreamProgram>,
+}
+
+/// The program of a seat in one stream.
+#[derive(Clone, Debug)]
+struct StreamProgram {
+    channel: u32,
+    ops: Vec<Op>,
 }
 
 impl Custom {
@@ -67,7 +74,7 @@ impl Custom {
     /// that cuts buffers very finely would need a great deal of memory.
     fn most_words(&self) -> u64 {
         let (ranks, seats) = (u64::from(self.ranks), u64::from(self.seats));
-        let ops: u64 = self.programs.iter().map(|(_, ops)| ops.len() as u64).sum();
+        let ops: u64 = self.programs.iter().map(|program| program.ops.len() as u64).sum();
         let blocks_of_ranks = seats.saturating_mul(ranks).saturating_mul(ranks.div_ceil(64) + 1);
         FREE_WORDS
             .max(ops.saturating_mul(WORDS_PER_OP))
@@ -110,7 +117,8 @@ impl Custom {
                 let entry = seat.streams.get(stream);
                 let channel = entry.and_then(|entry| entry.channel).unwrap_or(stream as u32);
                 let ops = entry.map_or(&[][..], |entry| &entry.ops);
-                programs.push((channel, ops.iter().map(|op| op.op(file.blocks)).collect()));
+                let ops = ops.iter().map(|op| op.op(file.blocks)).collect();
+                programs.push(StreamProgram { channel, ops });
             }
         }
         Ok(Self {
@@ -135,7 +143,7 @@ impl Custom {
     }
 
     #[inline]
-    fn program(&self, seat: &Seat) -> Option<&(u32, Vec<Op>)> {
+    fn program(&self, seat: &Seat) -> Option<&StreamProgram> {
         self.programs.get((seat.index * self.streams + seat.stream) as usize)
     }
 }
@@ -168,7 +176,7 @@ impl Algorithm for Custom {
     }
 
     fn channel(&self, seat: &Seat) -> u32 {
-        self.program(seat).map_or(seat.stream, |program| program.0)
+        self.program(seat).map_or(seat.stream, |program| program.channel)
     }
 
     fn result(&self, _kind: CollectiveKind) -> Buffer {
@@ -177,7 +185,7 @@ impl Algorithm for Custom {
 
     #[inline]
     fn op(&self, seat: &Seat, pc: u32) -> Option<Op> {
-        self.program(seat)?.1.get(pc as usize).copied()
+        self.program(seat)?.ops.get(pc as usize).copied()
     }
 }
 

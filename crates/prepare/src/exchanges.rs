@@ -1,15 +1,14 @@
 //! Which NPUs exchange messages in a job. The routes of these pairs must be alike for one rank to represent others.
 
 use crate::plans::Plans;
-use crate::rank_axis::RankAxis;
-use crate::symmetry::{Search, axis_of};
+use crate::rank_axis::{RankAxis, axis_of};
 use std::collections::{BTreeMap, BTreeSet};
 use syncline_engine::PhasePlan;
 use syncline_fabric::{Flow, Symmetry};
 use syncline_plan::program::program;
 use syncline_plan::{Op, Seat};
 use syncline_units::NpuId;
-use syncline_workload::Role;
+use syncline_workload::{Role, Workload};
 
 /// Limit on the routes that are compared with each other, and on the instructions read. More would take many seconds.
 const MOST: u64 = 1 << 24;
@@ -67,8 +66,7 @@ impl<'a> Exchanges<'a> {
     }
 
     /// The messages of the representatives, with their lanes; `None` if there are too many to compare.
-    pub(crate) fn flows(&mut self, npus: &Symmetry, search: &Search<'_>) -> Option<Vec<Flow>> {
-        let workload = search.subject.workload;
+    pub(crate) fn flows(&mut self, npus: &Symmetry, workload: &Workload) -> Option<Vec<Flow>> {
         let most = MOST / u64::from(npus.members());
         let mut flows = Vec::new();
         for class in 0..npus.classes() {

@@ -15,8 +15,8 @@ mod named;
 mod single;
 mod turns;
 
+use crate::tiers;
 use crate::watch::Watch;
-use crate::{size, tiers};
 use bound::Bounds;
 use chosen::ChosenPhase;
 use context::Context;
@@ -34,8 +34,11 @@ use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Turn};
 use syncline_workload::{Role, RoleId, TaskKind, Workload};
 use turns::Turns;
 
+/// Largest number of chunks of a collective.
+const MOST_CHUNKS: u32 = 1 << 20;
+
 /// Tasks between two checks of the limit on wall time.
-const LOOK: usize = 1 << 8;
+const CHECK_INTERVAL: usize = 1 << 8;
 
 /// The plans of a job, and which task uses which plan.
 #[derive(Debug, Default)]
@@ -106,8 +109,8 @@ pub fn plans(
         let mut of = vec![None; graph.tasks.len()];
         for (index, task) in graph.tasks.iter().enumerate() {
             let TaskKind::Collective { role, kind, bytes, .. } = task.kind else { continue };
-            if index % LOOK == 0 {
-                watch.look("planning the collectives")?;
+            if index % CHECK_INTERVAL == 0 {
+                watch.check("planning the collectives")?;
             }
             let next = PlanId(known.len() as u32);
             let plan = *known.entry((role, kind, bytes)).or_insert_with(|| {
@@ -169,6 +172,22 @@ pub fn schedule(spec: &Collectives) -> Schedule {
         injection_latency: spec.injection_latency,
         reduction_rate: spec.reduction_rate,
     }
+}
+
+/// Checks the number of chunks of a collective, after its size and the smallest chunk have limited it.
+///
+/// # Errors
+/// There are more than `MOST_CHUNKS`.
+fn check_chunks(number: u32) -> Result<()> {
+    if number <= MOST_CHUNKS {
+        return Ok(());
+    }
+    Err(Diagnostic::error(Code::BadValue, "a collective is cut into too many chunks")
+        .key("collectives.chunks")
+        .found(number.to_string())
+        .allowed(format!("at most {MOST_CHUNKS}"))
+        .help("give fewer chunks, or a larger `collectives.min_chunk`")
+        .into())
 }
 
 /// Cuts data into up to `most` chunks. The length of each, except the last, is a multiple of `ranks`.
@@ -278,7 +297,7 @@ impl<'a> Planner<'a> {
         self.has.insert(kind);
         let element = self.element(bytes);
         let count = self.chunk_count(role, kind, bytes);
-        size::chunks(count.into())?;
+        check_chunks(count)?;
         let chunks = chunks(Extent::whole(bytes.0 / element), count, role.size());
         let (phases, chosen) = match self.own.get(&kind) {
             Some(algorithm) => (vec![self.flat(role, kind, Arc::clone(algorithm))?], vec![false]),
@@ -314,7 +333,7 @@ impl<'a> Planner<'a> {
             kind,
             axis: GroupAxis { weight: 1, size: role.size() },
             cuts: Vec::new(),
-            gates: Vec::new(),
+            root_axes: Vec::new(),
             dim,
             leg: 0,
             turn: turn(&*algorithm, kind, role.size()),
@@ -358,7 +377,7 @@ impl<'a> Planner<'a> {
                 kind: phase.kind,
                 axis: GroupAxis { weight: weights[phase.axis], size: phase.size },
                 cuts: lower(phase.cut),
-                gates: if kind.has_root() { lower(phase.axis) } else { Vec::new() },
+                root_axes: if kind.has_root() { lower(phase.axis) } else { Vec::new() },
                 dim: role.axes[phase.axis]
                     .dim
                     .unwrap_or_else(|| self.tier(role, weights[phase.axis], phase.size)),

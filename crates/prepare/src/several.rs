@@ -5,27 +5,19 @@
 //! model and jitter.
 
 use crate::files::Files;
+use crate::prepared::{Member, Prepared};
 use crate::size::OneByOne;
 use crate::watch::Watch;
-use crate::{Prepared, jitter, network, plans, prepare_from, shared_memory, size};
+use crate::{jitter, network, one_job, plans, shared_memory, size};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::PlanId;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_scenario::{Fault, JobEntry, Scenario, Traced, Workload};
-use syncline_units::{NpuId, RankId, Time};
+use syncline_units::{NpuId, RankId};
 use syncline_workload::{Share, join};
 
 /// Largest number of jobs in a scenario.
 const MOST: usize = 1 << 10;
-
-/// One of several jobs, and its place in the joined job.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// Its share of ranks and layers.
-    pub share: Share,
-    /// When it begins.
-    pub start: Time,
-}
 
 /// The scenario in which one of several jobs runs alone on the fabric, from time zero.
 pub fn alone(scenario: &Scenario, job: &JobEntry) -> Scenario {
@@ -56,7 +48,7 @@ pub fn prepare_all(
     for (index, job) in jobs.iter().enumerate() {
         // Simulate every rank: jobs differ, and the links that they share break the symmetry of each job.
         let own = Scenario { symmetry: false, ..alone(scenario, job) };
-        match prepare_from(&own, files, watch) {
+        match one_job::prepare(&own, files, watch).and_then(Prepared::that_fits) {
             Ok(mut found) => {
                 let own = plans::without_use(&found.plans.unused);
                 let shared = |warning: &Diagnostic| job.collectives.is_none() && own.0.contains(warning);
@@ -191,7 +183,8 @@ fn joined(
     size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory, reason).into_result()?;
     syncline_engine::keys::check(&plans.plans)?;
     warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, reason));
-    let parts = shares.into_iter().zip(jobs).map(|(share, job)| Member { share, start: job.start }).collect();
+    let joined =
+        shares.into_iter().zip(jobs).map(|(share, job)| Member { share, start: job.start }).collect();
     Ok(Prepared {
         fabric,
         workload,
@@ -208,7 +201,7 @@ fn joined(
         faults,
         jitter,
         symmetry,
-        parts,
+        jobs: joined,
     })
 }
 

@@ -1,6 +1,6 @@
 //! Checks that several jobs together fit into the memory of NPUs that they share.
 
-use crate::Prepared;
+use crate::prepared::Prepared;
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_scenario::JobEntry;

@@ -1,7 +1,7 @@
 //! Refuses scenarios that are too large, naming what is too large, before memory or 64-bit counters run out.
 
 use crate::plans::Plans;
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_engine::{CollectivePlan, PhasePlan, Schedule, Schedulers};
 use syncline_fabric::Symmetry;
 use syncline_plan::program::{Op, Seat, program};
@@ -11,8 +11,6 @@ use syncline_workload::{TaskKind, Workload};
 
 /// Largest number of rings, parallel links or switches of a dimension, and of scheduling queues of a phase.
 const PARALLEL: u32 = 1 << 16;
-/// Largest number of chunks of a collective.
-const CHUNKS: u64 = 1 << 20;
 /// Limit on the bytes of all collectives and messages of a job together. Well below 2^64, because plans send some bytes
 /// several times.
 const BYTES: u128 = 1 << 60;
@@ -62,22 +60,6 @@ pub fn numbers(scenario: &Scenario) -> Diagnostics {
         }
     }
     errors
-}
-
-/// Checks the number of chunks of a collective, after its size and the smallest chunk have limited it.
-///
-/// # Errors
-/// There are more than `CHUNKS`.
-pub fn chunks(number: u64) -> Result<()> {
-    if number <= CHUNKS {
-        return Ok(());
-    }
-    Err(Diagnostic::error(Code::BadValue, "a collective is cut into too many chunks")
-        .key("collectives.chunks")
-        .found(number.to_string())
-        .allowed(format!("at most {CHUNKS}"))
-        .help("give fewer chunks, or a larger `collectives.min_chunk`")
-        .into())
 }
 
 /// Checks that the counters of the results can hold the bytes of a job.

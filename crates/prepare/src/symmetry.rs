@@ -19,9 +19,11 @@
 //!   time.
 
 use crate::exchanges::Exchanges;
+use crate::obstacle::{Obstacle, Obstacles};
 use crate::plans::Plans;
-use std::collections::{BTreeMap, BTreeSet};
-use syncline_engine::{CollectivePlan, GroupAxis, PhasePlan, Slowdowns, roles_of_plans};
+use crate::rank_axis::{axis_at, axis_of};
+use std::collections::BTreeSet;
+use syncline_engine::{CollectivePlan, GroupAxis, Slowdowns, roles_of_plans};
 use syncline_fabric::{Dimension, Fabric, Inside, NpuAxis, Symmetry, Unlike};
 use syncline_scenario::NetworkSettings;
 use syncline_units::{DimKind, NpuId, RankId, Turn, Turned};
@@ -30,11 +32,6 @@ use syncline_workload::{Axis, Peer, Role, RoleId, TaskGraph, Workload};
 /// Routes are compared in a regular fabric only if it has at most this many links, because classes are then kept for
 /// each link.
 const MOST_LINKS: u32 = 1 << 22;
-
-const UNEVEN: &str = "data is not cut evenly";
-const PARTS: &str = "groups cover only parts of dimensions";
-const UNLIKE: &str = "the algorithm does not treat all ranks alike";
-const NO_LATENCY: &str = "shared links have no latency";
 
 /// What the symmetry of a run depends on.
 #[derive(Clone, Copy)]
@@ -46,26 +43,11 @@ pub(crate) struct Subject<'a> {
     pub network: &'a NetworkSettings,
 }
 
-/// Why axes cannot be turned.
-#[derive(Debug, Default)]
-pub(crate) struct Obstacles {
-    /// The reasons, as a clause; empty if all axes can be turned.
-    pub why: String,
-    /// Whether it is a reason that blocks differ in length.
-    pub uneven: bool,
-}
-
-impl From<&str> for Obstacles {
-    fn from(why: &str) -> Self {
-        Self { why: why.to_owned(), uneven: false }
-    }
-}
-
 /// Finds the axes that can be turned, and marks the phases that run along them. Also returns why other axes cannot.
 pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, Obstacles) {
     let Subject { fabric, workload, .. } = subject;
-    if let Some(why) = whole(subject) {
-        return (Symmetry::none(fabric), why.into());
+    if let Some(obstacle) = obstacle_to_all(subject) {
+        return (Symmetry::none(fabric), obstacle.into());
     }
     let roles = roles_of_plans(workload, &plans.plan_of, plans.plans.len());
     let role = |role: Option<RoleId>| &workload.roles[role.expect("a plan has a task").index()];
@@ -84,7 +66,7 @@ pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, Obstac
             (symmetry, obstacles) = (found, others);
         }
     } else if fabric.is_graph() {
-        obstacles = "the groups' axes do not form a grid".into();
+        obstacles = Obstacle::NoGrid.into();
     }
     for (plan, role) in plans.plans.iter_mut().zip(&roles) {
         for phase in &mut plan.phases {
@@ -96,31 +78,14 @@ pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, Obstac
 }
 
 /// Why no axis at all can be turned, if there is such a reason.
-fn whole(Subject { fabric, workload, placement, .. }: Subject<'_>) -> Option<&'static str> {
+fn obstacle_to_all(Subject { fabric, workload, placement, .. }: Subject<'_>) -> Option<Obstacle> {
     if fabric.is_damaged() {
-        return Some("links are slow or dead");
+        return Some(Obstacle::DamagedLinks);
     }
     if !placement.is_empty() {
-        return Some("the scenario lists the NPU of each rank");
+        return Some(Obstacle::ListedPlacement);
     }
-    (workload.ranks != fabric.npus()).then_some("the job does not use all NPUs")
-}
-
-/// The axis of a role that a phase runs along, if it runs along exactly one.
-pub(crate) fn axis_of(role: &Role, phase: &PhasePlan) -> Option<Axis> {
-    axis_at(role, phase.axis.weight).filter(|axis| role.is_grid() && axis.size == phase.axis.size)
-}
-
-/// The axis with `weight` positions between neighbours.
-fn axis_at(role: &Role, weight: u32) -> Option<Axis> {
-    let mut below = 1;
-    for &axis in &role.axes {
-        if below == weight && axis.size > 1 {
-            return Some(axis);
-        }
-        below *= axis.size;
-    }
-    None
+    (workload.ranks != fabric.npus()).then_some(Obstacle::UnusedNpus)
 }
 
 /// How an axis may be turned, as far as it is known.
@@ -147,41 +112,39 @@ impl Turning {
 
 /// An axis of ranks, which may turn out to be turnable.
 #[derive(Debug)]
-pub(crate) struct Candidate {
+struct Candidate {
     name: String,
-    pub size: u32,
-    pub stride: u32,
+    size: u32,
+    stride: u32,
     /// The fabric's dimension that is this axis.
     dim: Option<usize>,
     turning: Turning,
-    /// Why it cannot be turned; empty if it can.
-    why: &'static str,
+    /// Why it cannot be turned, if it cannot.
+    obstacle: Option<Obstacle>,
 }
 
 impl Candidate {
     fn new(name: String, size: u32, stride: u32) -> Self {
-        Self { name, size, stride, dim: None, turning: Turning::Any, why: "" }
+        Self { name, size, stride, dim: None, turning: Turning::Any, obstacle: None }
     }
 
-    pub(crate) fn coordinate(&self, rank: u32) -> u32 {
+    fn coordinate(&self, rank: u32) -> u32 {
         rank / self.stride % self.size
     }
 
     /// Marks the axis as not turnable.
-    pub(crate) fn keep(&mut self, why: &'static str) {
+    fn rule_out(&mut self, obstacle: Obstacle) {
         self.turning = Turning::Fixed;
-        // Report the first reason: it is the one to remove first.
-        if self.why.is_empty() {
-            self.why = why;
-        }
+        // Report the first obstacle: it is the one to remove first.
+        self.obstacle.get_or_insert(obstacle);
     }
 }
 
 /// Finds the turns that the job and its plans allow.
-pub(crate) struct Search<'a> {
-    pub subject: Subject<'a>,
+struct Search<'a> {
+    subject: Subject<'a>,
     /// Lowest first. Together they number all ranks.
-    pub axes: Vec<Candidate>,
+    axes: Vec<Candidate>,
     /// Whether the axis of some group is not among `axes`.
     in_parts: bool,
 }
@@ -192,7 +155,7 @@ enum Spot {
     /// It is this candidate.
     At(usize),
     /// It is not a candidate. All candidates that it shares coordinates with are already marked as not turnable.
-    Kept,
+    RuledOut,
     /// The group has no such axis.
     Nowhere,
 }
@@ -206,8 +169,8 @@ impl<'a> Search<'a> {
         });
         let mut search = Self { subject, axes: axes.collect(), in_parts: false };
         // Check only the cyclic turn: where the sum of coordinates chooses the switch, no other turn preserves more.
-        search.keep_dims("the pair of NPUs chooses the switch", |dim| !dim.turns(Turn::Cyclic));
-        search.keep_dims(NO_LATENCY, |dim| {
+        search.rule_out_dims(Obstacle::SwitchOfPair, |dim| !dim.turns(Turn::Cyclic));
+        search.rule_out_dims(Obstacle::NoLatency, |dim| {
             dim.latency.is_zero() && dim.size > 1 && dim.kind != DimKind::FullyConnected
         });
         search
@@ -277,37 +240,31 @@ impl<'a> Search<'a> {
         self.axes.iter().map(|axis| axis.turning.turn()).collect()
     }
 
-    fn keep_all(&mut self, why: &'static str) {
-        self.axes.iter_mut().for_each(|axis| axis.keep(why));
+    fn rule_out_all(&mut self, obstacle: Obstacle) {
+        self.axes.iter_mut().for_each(|axis| axis.rule_out(obstacle));
     }
 
-    /// Marks those axes as not turnable that so far are, and for which `stays` is true.
-    fn keep_where(&mut self, why: &'static str, stays: impl Fn(&Candidate) -> bool) {
+    /// Marks those axes as not turnable that so far are, and for which `applies` is true.
+    fn rule_out_where(&mut self, obstacle: Obstacle, applies: impl Fn(&Candidate) -> bool) {
         for axis in self.axes.iter_mut().filter(|axis| axis.turning != Turning::Fixed) {
-            if stays(axis) {
-                axis.keep(why);
+            if applies(axis) {
+                axis.rule_out(obstacle);
             }
         }
     }
 
-    fn keep_dims(&mut self, why: &'static str, stays: impl Fn(&Dimension) -> bool) {
+    fn rule_out_dims(&mut self, obstacle: Obstacle, applies: impl Fn(&Dimension) -> bool) {
         let dims = self.subject.fabric.dims();
-        self.keep_where(why, |axis| axis.dim.is_some_and(|dim| stays(&dims[dim])));
+        self.rule_out_where(obstacle, |axis| axis.dim.is_some_and(|dim| applies(&dims[dim])));
     }
 
-    /// Why axes cannot be turned, and which axes: `some ranks are slow (ring, fc)`.
+    /// Why axes cannot be turned, and which axes.
     fn obstacles(&self) -> Obstacles {
-        let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for axis in self.axes.iter().filter(|axis| !axis.why.is_empty()) {
-            of.entry(axis.why).or_default().push(&axis.name);
-        }
-        let said: Vec<String> =
-            of.into_iter().map(|(why, axes)| format!("{why} ({})", axes.join(", "))).collect();
-        Obstacles { why: said.join("; "), uneven: self.axes.iter().any(|axis| axis.why == UNEVEN) }
+        Obstacles::of_axes(self.axes.iter().filter_map(|axis| Some((axis.obstacle?, &*axis.name))))
     }
 
     /// The index of a role's axis among the candidates.
-    pub(crate) fn place(&self, axis: Option<Axis>) -> Option<usize> {
+    fn place(&self, axis: Option<Axis>) -> Option<usize> {
         let Axis { size, stride, .. } = axis?;
         self.axes.iter().position(|own| (own.size, own.stride) == (size, stride))
     }
@@ -315,17 +272,17 @@ impl<'a> Search<'a> {
     fn spot(&self, axis: Option<Axis>) -> Spot {
         match (axis, self.place(axis)) {
             (_, Some(place)) => Spot::At(place),
-            (Some(_), None) => Spot::Kept,
+            (Some(_), None) => Spot::RuledOut,
             (None, None) => Spot::Nowhere,
         }
     }
 
     /// Marks the axis of a group as not turnable; marks all axes if the group has no such axis.
-    fn keep_at(&mut self, spot: Spot, why: &'static str) {
+    fn rule_out_at(&mut self, spot: Spot, obstacle: Obstacle) {
         match spot {
-            Spot::At(place) => self.axes[place].keep(why),
-            Spot::Kept => {}
-            Spot::Nowhere => self.keep_all(why),
+            Spot::At(place) => self.axes[place].rule_out(obstacle),
+            Spot::RuledOut => {}
+            Spot::Nowhere => self.rule_out_all(obstacle),
         }
     }
 
@@ -338,7 +295,7 @@ impl<'a> Search<'a> {
         }
         let graphs = &workload.classes;
         let class_of = |rank: u32| workload.class_of(rank) as usize;
-        self.keep_where("ranks differ in their tasks, or in the distances to their peers", |axis| {
+        self.rule_out_where(Obstacle::UnlikeTasks, |axis| {
             let same = |rank: u32| {
                 let first = rank - axis.coordinate(rank) * axis.stride;
                 let (class, of_first) = (class_of(rank), class_of(first));
@@ -362,7 +319,7 @@ impl<'a> Search<'a> {
         if slow.is_empty() {
             return;
         }
-        self.keep_where("some ranks are slow", |axis| {
+        self.rule_out_where(Obstacle::SlowRanks, |axis| {
             let first = |rank: u32| rank - axis.coordinate(rank) * axis.stride;
             !(0..workload.ranks).all(|rank| slow.alike(RankId(rank), RankId(first(rank))))
         });
@@ -370,7 +327,7 @@ impl<'a> Search<'a> {
 
     fn group(&mut self, role: &Role) {
         if !role.is_grid() {
-            return self.keep_all(PARTS);
+            return self.rule_out_all(Obstacle::PartialGroups);
         }
         for &axis in role.axes.iter().filter(|axis| axis.size > 1) {
             if self.place(Some(axis)).is_some() {
@@ -389,11 +346,11 @@ impl<'a> Search<'a> {
                     || own.stride >= axis.stride && own_end <= end && own.stride.is_multiple_of(axis.stride)
             };
             if !self.axes.iter().all(fits) {
-                return self.keep_all(PARTS);
+                return self.rule_out_all(Obstacle::PartialGroups);
             }
             for own in &mut self.axes {
                 if own.size > 1 && own.stride < end && axis.stride < own.stride * own.size {
-                    own.keep(PARTS);
+                    own.rule_out(Obstacle::PartialGroups);
                 }
             }
         }
@@ -404,17 +361,17 @@ impl<'a> Search<'a> {
             let spot = self.spot(axis_of(role, phase));
             let known = match spot {
                 Spot::At(place) => self.axes[place].turning,
-                Spot::Kept | Spot::Nowhere => Turning::Fixed,
+                Spot::RuledOut | Spot::Nowhere => Turning::Fixed,
             };
             match (known, phase.turn, spot) {
                 (Turning::Any, Some(found), Spot::At(place)) if phase.streams == 1 => {
                     self.axes[place].turning = Turning::By(found);
                 }
                 (Turning::By(known), Some(found), _) if known == found && phase.streams == 1 => {}
-                _ => self.keep_at(spot, UNLIKE),
+                _ => self.rule_out_at(spot, Obstacle::UnlikePrograms),
             }
-            for &GroupAxis { weight, .. } in &phase.gates {
-                self.keep_at(self.spot(axis_at(role, weight)), UNLIKE);
+            for &GroupAxis { weight, .. } in &phase.root_axes {
+                self.rule_out_at(self.spot(axis_at(role, weight)), Obstacle::UnlikePrograms);
             }
         }
     }
@@ -438,7 +395,7 @@ impl<'a> Search<'a> {
     fn cut(&mut self, lengths: &BTreeSet<u64>, spot: Spot, size: u32) -> BTreeSet<u64> {
         let size = u64::from(size);
         if lengths.iter().any(|length| !length.is_multiple_of(size)) {
-            self.keep_at(spot, UNEVEN);
+            self.rule_out_at(spot, Obstacle::UnevenData);
         }
         lengths.iter().flat_map(|length| [length / size, length.div_ceil(size)]).collect()
     }
@@ -450,7 +407,7 @@ impl<'a> Search<'a> {
             NetworkSettings::Analytical => Inside::Passed,
             NetworkSettings::Queued => Inside::Queued,
             NetworkSettings::Flow(settings) if settings.paths > 1 => {
-                self.keep_all("messages take several paths");
+                self.rule_out_all(Obstacle::SeveralPaths);
                 return (Symmetry::none(fabric), self.obstacles());
             }
             NetworkSettings::Flow(_) | NetworkSettings::Packet(_) => Inside::Shared,
@@ -462,41 +419,40 @@ impl<'a> Search<'a> {
         for at in 0..axes.len() {
             let (Some(turn), size) = (self.axes[at].turning.turn(), axes[at].size) else { continue };
             let steps = (1..size).filter(|step| size.is_multiple_of(*step));
-            let mut why = "";
+            let mut obstacle = None;
             let found =
                 steps.filter(|step| turn == Turn::Cyclic || step.is_power_of_two()).find_map(|step| {
                     let mut tried = axes.clone();
                     tried[at].turned = Some(Turned { turn, step });
                     let npus = Symmetry::of_npus(tried.clone());
-                    let found = match exchanges.flows(&npus, &self) {
-                        Some(flows) => {
-                            npus.compared(fabric, &flows, inside).map_err(|unlike| reason(unlike, fabric))
-                        }
-                        None => {
-                            Err("too many pairs of NPUs exchange messages for their routes to be compared")
-                        }
+                    let found = match exchanges.flows(&npus, self.subject.workload) {
+                        Some(flows) => npus
+                            .compared(fabric, &flows, inside)
+                            .map_err(|unlike| obstacle_of(unlike, fabric)),
+                        None => Err(Obstacle::TooManyRoutes),
                     };
-                    found.map_err(|found| why = found).ok().map(|symmetry| (tried, symmetry))
+                    found.map_err(|found| obstacle = Some(found)).ok().map(|symmetry| (tried, symmetry))
                 });
             match found {
                 Some(found) => (axes, best) = found,
-                None if size > 1 => self.axes[at].keep(why),
-                None => {}
+                None => {
+                    if let Some(obstacle) = obstacle {
+                        self.axes[at].rule_out(obstacle);
+                    }
+                }
             }
         }
         (best, self.obstacles())
     }
 }
 
-/// Why an axis cannot be turned after routes were compared.
-fn reason(unlike: Unlike, fabric: &Fabric) -> &'static str {
+/// What turning an axis would change, after routes were compared.
+fn obstacle_of(unlike: Unlike, fabric: &Fabric) -> Obstacle {
     match unlike {
-        Unlike::Routes => "routes of ranks that are otherwise alike differ",
-        Unlike::Spread if fabric.ecmp().is_some() => {
-            "flows of ranks that are alike are hashed onto the same links"
-        }
-        Unlike::Spread => "ranks that are alike share links",
-        Unlike::Latency => NO_LATENCY,
-        Unlike::Order => "messages of ranks that are alike queue for the same links",
+        Unlike::Routes => Obstacle::UnlikeRoutes,
+        Unlike::Spread if fabric.ecmp().is_some() => Obstacle::HashedOntoSameLinks,
+        Unlike::Spread => Obstacle::SharedLinks,
+        Unlike::Latency => Obstacle::NoLatency,
+        Unlike::Order => Obstacle::SharedQueues,
     }
 }

@@ -47,7 +47,7 @@ impl<'a> Watch<'a> {
     ///
     /// # Errors
     /// `LimitReached`, exit status 5, because there are no results to keep yet.
-    pub fn look(&self, doing: &str) -> Result<()> {
+    pub fn check(&self, doing: &str) -> Result<()> {
         // Without a limit, do not read the clock.
         if self.cancel.is_none() && self.deadline.is_none() {
             return Ok(());

@@ -3,14 +3,13 @@
 use crate::links::PS;
 use syncline_engine::Record;
 use syncline_engine::record::RankRecord;
-use syncline_prepare::Prepared;
-use syncline_prepare::several::Member;
+use syncline_prepare::{Member, Prepared};
 use syncline_timeline::{Ended, JobSummary, Table, Timeline, tables};
 
 /// The summary of each of several jobs.
 pub(crate) fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
-    let summary = |part: &Member| {
-        let share = &part.share;
+    let summary = |job: &Member| {
+        let share = &job.share;
         let ranks = &record.ranks[share.first_rank as usize..(share.first_rank + share.ranks) as usize];
         let mean = |of: fn(&RankRecord) -> u64| {
             let sum: u128 = ranks.iter().map(|rank| u128::from(of(rank))).sum();
@@ -21,15 +20,15 @@ pub(crate) fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
             Ended::Finished => ranks.iter().map(|rank| rank.finish).max().unwrap_or_default(),
             _ => record.finish,
         };
-        let finish = last.max(part.start);
-        let spent = finish.saturating_sub(part.start).as_s();
-        let iterations = steps_of(part, record);
+        let finish = last.max(job.start);
+        let spent = finish.saturating_sub(job.start).as_s();
+        let iterations = steps_of(job, record);
         let exposed = mean(|rank| rank.exposed_communication.0);
         JobSummary {
             name: share.name.clone(),
             ranks: u64::from(share.ranks),
             iterations: u64::from(iterations),
-            start_s: part.start.as_s(),
+            start_s: job.start.as_s(),
             finish_s: finish.as_s(),
             step_time_s: spent / f64::from(iterations.max(1)),
             compute_s: mean(|rank| rank.compute.0),
@@ -43,18 +42,18 @@ pub(crate) fn jobs(prepared: &Prepared, record: &Record) -> Vec<JobSummary> {
             iterations_per_s_per_w: None,
         }
     };
-    prepared.parts.iter().map(summary).collect()
+    prepared.jobs.iter().map(summary).collect()
 }
 
 /// The name of the job that a rank belongs to; empty if the scenario has only one job.
 pub(crate) fn job_of(prepared: &Prepared, rank: u32) -> String {
-    let has = |part: &&Member| rank.wrapping_sub(part.share.first_rank) < part.share.ranks;
-    prepared.parts.iter().find(has).map(|part| part.share.name.clone()).unwrap_or_default()
+    let has = |job: &&Member| rank.wrapping_sub(job.share.first_rank) < job.share.ranks;
+    prepared.jobs.iter().find(has).map(|job| job.share.name.clone()).unwrap_or_default()
 }
 
 /// Training iterations that a job completed. In a run that was cut off, the number that all jobs completed.
-pub(crate) fn steps_of(part: &Member, record: &Record) -> u32 {
-    if record.ended == Ended::Finished { part.share.iterations } else { record.iterations_done }
+pub(crate) fn steps_of(job: &Member, record: &Record) -> u32 {
+    if record.ended == Ended::Finished { job.share.iterations } else { record.iterations_done }
 }
 
 /// Records how several jobs slow each other down. `alone` holds each job's step time without the others, if known.

@@ -2,7 +2,7 @@
 
 use crate::unfold;
 use syncline_engine::Record;
-use syncline_fabric::parts::Way;
+use syncline_fabric::parts::LinkDirection;
 use syncline_net_api::Measurements;
 use syncline_prepare::{Prepared, tiers};
 use syncline_timeline::{DimSummary, Table, tables};
@@ -19,7 +19,7 @@ pub(crate) struct LinkRow {
     pub(crate) dim: usize,
     pub(crate) from: String,
     pub(crate) to: String,
-    way: Way,
+    direction: LinkDirection,
     pub(crate) bytes: u64,
     messages: u64,
     /// Time in which it was sending, as far as the network model knows.
@@ -69,7 +69,7 @@ pub(crate) fn link_rows(prepared: &Prepared, network: &dyn Measurements) -> Vec<
                 dim: dim_of(row.what),
                 from: fabric.vertex_name(link.from),
                 to: fabric.vertex_name(link.to),
-                way: parts.way(link.from, link.to),
+                direction: parts.direction(link.from, link.to),
                 bytes: used.bytes,
                 messages: used.messages,
                 busy_s: used.busy.as_s(),
@@ -142,6 +142,6 @@ pub(crate) fn link_table(links: &[LinkRow], total: f64, prepared: &Prepared) -> 
         waiting_s: links.iter().map(|l| l.waited_s).collect(),
         links: links.iter().map(|l| i64::from(l.links)).collect(),
         tier: links.iter().map(|l| parts.tier(LinkId(l.id)).name.clone()).collect(),
-        way: links.iter().map(|l| l.way.name().to_owned()).collect(),
+        way: links.iter().map(|l| l.direction.name().to_owned()).collect(),
     })
 }

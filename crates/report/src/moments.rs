@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use syncline_critical_path::{Segment, Spent};
 use syncline_engine::{Job, Record, task_name};
-use syncline_fabric::parts::Way;
+use syncline_fabric::parts::LinkDirection;
 use syncline_net_api::Measurements;
 use syncline_prepare::{Prepared, tiers};
 use syncline_timeline::tables::ActivityKind;
@@ -28,7 +28,7 @@ struct Lane {
 /// The links of one tier in one direction, in the table of tiers.
 struct TierRow<'a> {
     name: &'a str,
-    way: Way,
+    direction: LinkDirection,
     /// Number of links.
     links: i64,
     lane: Lane,
@@ -79,23 +79,26 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut dyn Meas
         return None;
     }
     let parts = fabric.parts();
-    let mut of_tiers: BTreeMap<(usize, Way), Vec<LinkId>> = BTreeMap::new();
+    let mut of_tiers: BTreeMap<(usize, LinkDirection), Vec<LinkId>> = BTreeMap::new();
     for link in symmetry.links() {
         let ends = fabric.link(link);
-        of_tiers.entry((parts.tier_number(link), parts.way(ends.from, ends.to))).or_default().push(link);
+        of_tiers
+            .entry((parts.tier_number(link), parts.direction(ends.from, ends.to)))
+            .or_default()
+            .push(link);
     }
     let slices = &record.slices;
     let activity = network.activity();
     let rows: Vec<TierRow<'_>> = of_tiers
         .into_iter()
-        .map(|((tier, way), links)| {
+        .map(|((tier, direction), links)| {
             let ports = links.iter().map(|&link| {
                 let port = symmetry.port(link);
                 (activity.row(port as usize), fabric.link(link).rate.0, symmetry.links_of(port))
             });
             let lane = lane(String::new(), record, ports);
             let all = links.iter().map(|&link| i64::from(symmetry.links_of(symmetry.port(link)))).sum();
-            TierRow { name: &parts.tiers[tier].name, way, links: all, lane }
+            TierRow { name: &parts.tiers[tier].name, direction, links: all, lane }
         })
         .collect();
     let text = |of: for<'r> fn(&'r TierRow<'_>) -> &'r str| {
@@ -105,7 +108,7 @@ pub(crate) fn tiers(prepared: &Prepared, record: &Record, network: &mut dyn Meas
     let ends: Vec<f64> = slices.iter().map(|slice| slice.end.as_s()).collect();
     let table = Table::from(tables::Tiers {
         tier: text(|row| row.name),
-        way: text(|row| row.way.name()),
+        way: text(|row| row.direction.name()),
         links: rows.iter().flat_map(|row| vec![row.links; slices.len()]).collect(),
         start_s: starts.repeat(rows.len()),
         end_s: ends.repeat(rows.len()),
@@ -163,7 +166,7 @@ pub(crate) fn critical_path(prepared: &Prepared, job: &Job<'_>, path: &[Segment]
     let parts = prepared.fabric.parts();
     let tier = |spent| match spent {
         Spent::Bytes(tier) | Spent::Queueing(tier) => {
-            parts.tiers.get(usize::from(tier)).map_or(String::new(), |tier| tier.name.clone())
+            tier.map_or(String::new(), |tier| parts.tiers[tier.index()].name.clone())
         }
         _ => String::new(),
     };

@@ -46,8 +46,7 @@ pub(crate) fn summary(
     // One iteration of the engine is one micro-batch, or a whole step of a pipeline.
     let of_engine = of_several.unwrap_or(1) / u64::from(prepared.workload.micro_batches());
     // With several jobs, each job has its own count of steps.
-    let steps =
-        if prepared.parts.is_empty() { record.iterations_done } else { record.iterations_done.min(1) };
+    let steps = if prepared.jobs.is_empty() { record.iterations_done } else { record.iterations_done.min(1) };
     let exposed = mean(|rank| rank.exposed_communication.0);
     let dims = dim_summaries(prepared, record, links);
     let stalled = loss::Cost::of(stalls, &[(Time::ZERO, record.finish)]);

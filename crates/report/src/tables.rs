@@ -5,8 +5,7 @@ use crate::links::PS;
 use crate::unfold::{self, Row};
 use syncline_engine::Record;
 use syncline_engine::record::{CollectiveRecord, PhaseRecord, RankRecord};
-use syncline_prepare::Prepared;
-use syncline_prepare::several::Member;
+use syncline_prepare::{Member, Prepared};
 use syncline_timeline::{Table, tables};
 use syncline_workload::Part;
 
@@ -30,9 +29,9 @@ pub(crate) fn layers(prepared: &Prepared, record: &Record) -> Table {
     let rows: Vec<_> = record.layers.iter().take(workload.layers.len() + usize::from(unnamed)).collect();
     let divisors: Vec<Divisor> = (0..rows.len() as u32)
         .map(|layer| {
-            let of = |part: &&Member| (layer.wrapping_sub(part.share.first_layer)) < part.share.layers;
-            match prepared.parts.iter().find(of) {
-                Some(part) => Divisor::new(part.share.ranks, steps_of(part, record)),
+            let of = |job: &&Member| (layer.wrapping_sub(job.share.first_layer)) < job.share.layers;
+            match prepared.jobs.iter().find(of) {
+                Some(job) => Divisor::new(job.share.ranks, steps_of(job, record)),
                 None => Divisor::new(workload.ranks, record.iterations_done),
             }
         })

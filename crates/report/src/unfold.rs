@@ -53,8 +53,8 @@ pub(crate) fn collectives(prepared: &Prepared, records: Vec<CollectiveRecord>) -
         for (id, role) in (0..).map(RoleId).zip(roles) {
             for group in 0..role.groups() {
                 let first = symmetry.representative(symmetry.class(NpuId(role.rank(group, 0))));
-                if let Some(seat) = role.seat(first.0) {
-                    stands_for.entry((id, seat.group)).or_default().push(group);
+                if let Some(at) = role.position_of(first.0) {
+                    stands_for.entry((id, at.group)).or_default().push(group);
                 }
             }
         }

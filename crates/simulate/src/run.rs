@@ -116,7 +116,7 @@ fn execute_dyn(
     read: Read<'_>,
 ) -> Result<()> {
     let job = prepared.job(scenario);
-    watch.look("preparing the run")?;
+    watch.check("preparing the run")?;
     let links = |model| Links::new(&prepared.fabric, prepared.symmetry.clone(), model);
     let run = Ready { scenario, prepared, job: &job, watch };
     match &scenario.network {
@@ -143,7 +143,7 @@ impl Ready<'_> {
     /// Runs the job on an idle network until it ends or reaches a limit.
     fn on(&self, network: impl NetworkModel, control: &mut Control<'_>, read: Read<'_>) -> Result<()> {
         let mut engine = Engine::new(self.job, network);
-        self.watch.look("setting up the ranks")?;
+        self.watch.check("setting up the ranks")?;
         let (ended, reason) = drive(&mut engine, self.prepared, self.scenario, self.watch, control)?;
         let (record, mut network) = engine.finish(ended)?;
         read(self.job, record, &mut network, reason);

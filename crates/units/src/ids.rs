@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+    ($(#[$doc:meta])* $name:ident($number:ty), $prefix:literal) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $name(pub u32);
+        pub struct $name(pub $number);
 
         impl $name {
             /// The id as an index into a table.
@@ -27,11 +27,13 @@ macro_rules! id {
 }
 
 id!(/// A job's process. Ranks count from 0 within a job.
-    RankId, "rank ");
+    RankId(u32), "rank ");
 id!(/// An accelerator endpoint of the fabric.
-    NpuId, "NPU ");
+    NpuId(u32), "NPU ");
 id!(/// A directed link of the fabric.
-    LinkId, "link ");
+    LinkId(u32), "link ");
+id!(/// A tier of the fabric's links.
+    TierId(u16), "tier ");
 
 /// Formats ascending ranks for people: `rank 3`, `ranks 0-7, 9`. Writes at most eight ranges and counts the rest.
 pub fn rank_list(ranks: &[u32]) -> String {

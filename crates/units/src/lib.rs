@@ -6,7 +6,7 @@
 //! - [`quantity`]: [`Time`] (picoseconds), [`Bytes`], [`Rate`] (bits per second), [`Flops`],
 //!   [`FlopRate`], [`Frequency`];
 //! - [`parse`]: the one grammar for `"100Gb/s"`, `"25GB/s"`, `"0.5us"`, `"64MiB"`;
-//! - [`ids`]: newtypes for ranks, NPUs and links;
+//! - [`ids`]: newtypes for ranks, NPUs, links and tiers;
 //! - [`words`]: collective kinds, data types, dimension kinds and shapes such as `Ring(4)_FC(2)`;
 //! - [`turn`]: translations of a dimension's coordinates;
 //! - [`cut`]: the rule for cutting bytes that do not divide evenly into blocks;
@@ -22,7 +22,7 @@ pub mod words;
 
 pub use cut::{Extent, cut};
 pub use divisors::{gcd, lcm};
-pub use ids::{LinkId, NpuId, RankId, rank_list};
+pub use ids::{LinkId, NpuId, RankId, TierId, rank_list};
 pub use parse::UnitError;
 pub use quantity::{Bytes, FlopRate, Flops, Frequency, Rate, Time};
 pub use turn::{Turn, Turned};

@@ -60,7 +60,7 @@ impl Division {
     /// Whether copies divide the training state of `layer`, which requires that its gradients are reduced.
     pub fn shards(&self, layer: &Layer) -> bool {
         let given = layer.exchanges.is_some();
-        self.zero > 0 && self.data.size > 1 && layer.parameters > 0 && !given && !layer.is_table()
+        self.zero > 0 && self.data.size > 1 && layer.parameters > 0 && !given && !layer.is_exchanged()
     }
 
     /// A rank's portion of what the ranks of a copy divide.
@@ -113,7 +113,7 @@ mod tests {
         let unlike = [
             Layer { parameters: 0, ..dense.clone() },
             Layer { exchanges: Some(Vec::new()), ..dense.clone() },
-            Layer { sharding: Sharding::Table, ..dense.clone() },
+            Layer { sharding: Sharding::Exchange, ..dense.clone() },
         ];
         assert!(unlike.iter().all(|layer| !zero(3, 4).shards(layer)));
         assert!(zero(3, 4).shards(&Layer { parameters: 1, ..dense }));

@@ -8,11 +8,11 @@ use crate::exchange::{Comm, Exchange};
 use crate::layer::Layer;
 use crate::layer_share::{LayerShare, divide};
 use crate::mesh::{FabricAxis, Mesh};
-use crate::parallel::{DATA, PIPELINE, Parallel, Recompute, TENSOR};
+use crate::parallel::{DATA, PIPELINE, Parallel, Recompute, Rules, TENSOR};
 use crate::pipeline::{StageRanks, Stages};
 use crate::roles::Roles;
 use crate::schedule::Pipeline;
-use crate::training::{Rules, training_loop};
+use crate::training::training_loop;
 use crate::types::Types;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -68,7 +68,8 @@ impl<'a> Training<'a> {
             problems.push(
                 Diagnostic::error(
                     Code::BadWorkload,
-                    "a model with a layer that is exchanged, or has `needed_by`, cannot be divided into stages",
+                    "a model with a layer that has `sharding: exchange` or `needed_by` cannot be divided into pipeline \
+                     stages",
                 )
                 .key("workload.parallel.pipeline")
                 .found(format!("{stages} stages"))
@@ -201,8 +202,8 @@ fn keep<T>(problems: &mut Diagnostics, found: Result<T, Diagnostics>) -> Option<
     found.map_err(|more| problems.extend(more)).ok()
 }
 
-/// The layer that first needs the output of each layer, for layers that say so. The output of a layer that is exchanged
-/// is needed by the next one, if the layer does not say otherwise.
+/// The layer that first needs the output of each layer, for layers that say so. The next layer
+/// needs the output of a layer with `sharding: exchange`, if the layer does not say otherwise.
 fn needed_by(layers: &[Layer]) -> Result<Vec<Option<usize>>, Diagnostics> {
     let mut problems = Diagnostics::new();
     let bad = |index: usize, key: &str, message: &str| {
@@ -223,19 +224,19 @@ fn needed_by(layers: &[Layer]) -> Result<Vec<Option<usize>>, Diagnostics> {
                     None
                 }
             },
-            None if layer.is_table() && later.is_empty() => {
+            None if layer.is_exchanged() && later.is_empty() => {
                 problems.push(
                     bad(
                         index,
                         "sharding",
-                        "a layer that is exchanged needs a later layer that uses its output",
+                        "a layer with `sharding: exchange` needs a later layer that uses its output",
                     )
                     .found("exchange")
                     .help("add the layers that follow it"),
                 );
                 None
             }
-            None => layer.is_table().then_some(index + 1),
+            None => layer.is_exchanged().then_some(index + 1),
         };
     }
     problems.into_result().map(|_| found)
@@ -288,13 +289,14 @@ fn uneven(layers: &[Layer], divisions: &[Division], parallel: &Parallel) -> Diag
     let each = || layers.iter().zip(divisions).map(|(layer, by)| (layer, by.tensor.size));
     let uneven = |of: Option<u32>, ranks: u32| of.filter(|&of| !of.is_multiple_of(ranks));
     if let Some((layer, ranks)) =
-        each().find(|&(layer, ranks)| layer.is_table() && ranks > 1 && layer.exchanges.is_none())
+        each().find(|&(layer, ranks)| layer.is_exchanged() && ranks > 1 && layer.exchanges.is_none())
     {
         problems.push(
             Diagnostic::error(
                 Code::BadWorkload,
                 format!(
-                    "layer `{}` is exchanged among data-parallel ranks, but tensor-parallel ranks divide it too",
+                    "layer `{}` has `sharding: exchange`, so data-parallel ranks divide it, but tensor-parallel ranks \
+                     divide it too",
                     layer.name
                 ),
             )
@@ -314,8 +316,8 @@ fn uneven(layers: &[Layer], divisions: &[Division], parallel: &Parallel) -> Diag
                 .found(format!("{ranks} tensor-parallel ranks"))
                 .allowed(divisors(heads))
                 .help(
-                    "give `tensor` fewer ranks: heads are the smallest parts of attention, and where several \
-                     queries share keys and values, the heads of these",
+                    "use fewer tensor-parallel ranks: a head cannot be split (with grouped-query attention, a \
+                     key-value head)",
                 ),
         );
     }
@@ -507,7 +509,7 @@ mod tests {
             (ranks("tensor", &[2]), "ranks.tensor", "different coordinates"),
             (ranks("tensor", &[1, 1]), "ranks.tensor", "different coordinates"),
             (ranks("tensor", &[]), "ranks.tensor", "different coordinates"),
-            (ranks("pipeline", &[0]), "ranks.pipeline", "stages have the layers"),
+            (ranks("pipeline", &[0]), "ranks.pipeline", "cannot select pipeline stages"),
             (own(given(after, &[], reduce)), "exchanges.0.axes", "at least one axis"),
             (own(given(after, &["tensro"], reduce)), "exchanges.0.axes", "no such axis"),
             (own(given(after, &["data", "data"], reduce)), "exchanges.0.axes", "named twice"),
@@ -532,7 +534,7 @@ mod tests {
 
     #[test]
     fn outputs_that_nothing_could_need_are_refused() {
-        let exchanged = |name: &str| Layer { sharding: Sharding::Table, ..layer(name) };
+        let exchanged = |name: &str| Layer { sharding: Sharding::Exchange, ..layer(name) };
         let needed = |by: &str| Layer { needed_by: Some(by.to_owned()), ..exchanged("e") };
         for (layers, tensor, key, message) in [
             (vec![exchanged("e"), layer("a")], 2, "parallel", "tensor-parallel ranks divide it too"),
@@ -548,7 +550,7 @@ mod tests {
         }
         let misspelt = [needed("tpo"), layer("bottom"), layer("top")];
         assert_eq!(needed_by(&misspelt).unwrap_err().0[0].nearest.as_deref(), Some("top"));
-        // Several layers may be exchanged; the next layer needs them, if they do not say otherwise.
+        // Several layers may have `sharding: exchange`; the next layer needs them, if they do not say otherwise.
         let tables = [needed("top"), exchanged("second"), layer("bottom"), layer("top")];
         assert_eq!(needed_by(&tables), Ok(vec![Some(3), Some(2), None, None]));
     }

@@ -153,8 +153,8 @@ mod tests {
         assert!(matches!(second[0].kind, TaskKind::Collective { role: RoleId(1), .. }));
         assert!(matches!(second[1].kind, TaskKind::Send { to: Peer::Rank(RankId(4)), .. }));
         assert_eq!((second[1].layer, second[2].layer), (Some(1), None));
-        assert_eq!((all.roles[1].ranks(0), all.roles[1].seat(1)), (vec![2, 3, 4], None));
-        assert_eq!(all.roles[0].seat(4), None);
+        assert_eq!((all.roles[1].ranks(0), all.roles[1].position_of(1)), (vec![2, 3, 4], None));
+        assert_eq!(all.roles[0].position_of(4), None);
     }
 
     #[test]

@@ -96,10 +96,9 @@ pub enum Sharding {
     Divided,
     /// Every tensor-parallel rank computes the whole layer.
     Replicated,
-    /// The layer is a [table](crate::tables), whose rows are divided among the data-parallel ranks; what is looked up is
-    /// exchanged. A rank's share of the work is that of its own samples.
-    #[serde(rename = "exchange")]
-    Table,
+    /// Parameters are divided among the data-parallel ranks, which exchange outputs and their gradients
+    /// ([`exchanged`](crate::exchanged)). A rank's share of the work is that of its own samples.
+    Exchange,
 }
 
 /// Work, as a time or as operations and memory traffic.

@@ -4,15 +4,15 @@
 //!
 //! - `tensor`: shares of the work, and what the ranks of one copy exchange;
 //! - `data`: how copies reduce gradients, and how ZeRO divides the training state among them;
-//! - [`tables`]: layers whose rows are divided among the ranks of all copies.
+//! - [`exchanged`]: layers whose rows are divided among the ranks of all copies.
 
 mod data;
 mod tensor;
 
 use crate::division::Division;
 use crate::exchange::{Exchange, When};
+use crate::exchanged;
 use crate::layer::{Layer, Work};
-use crate::tables;
 
 /// A layer with its share of work and its exchanges.
 #[derive(Clone, Debug, PartialEq, Default)]
@@ -60,7 +60,7 @@ pub fn divide(layer: &Layer, by: &Division, given: Option<Vec<Exchange>>) -> Lay
     share.update = data::update(layer, by, share.update);
     share.exchanges = given.unwrap_or_else(|| {
         let mut exchanges = tensor::exchanges(layer, by);
-        exchanges.extend(tables::exchanges(layer, by));
+        exchanges.extend(exchanged::exchanges(layer, by));
         exchanges.extend(data::exchanges(layer, by));
         exchanges
     });

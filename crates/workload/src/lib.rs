@@ -14,7 +14,7 @@
 //! - [`mesh`]: ranks along named axes, and their place on the fabric;
 //! - [`division`]: how a mesh divides a layer;
 //! - [`layer_share`]: a layer on one rank, with its share of the work and its exchanges;
-//! - [`tables`]: layers whose rows are divided among data-parallel ranks;
+//! - [`exchanged`]: layers whose rows are divided among data-parallel ranks;
 //! - [`batch`]: the samples of a step, and their micro-batches;
 //! - [`training`]: the task graph for ranks that each have a part of every layer;
 //! - [`schedule`]: the order in which a stage of a pipeline works;
@@ -31,6 +31,7 @@ pub mod batch;
 mod classes;
 pub mod division;
 pub mod exchange;
+pub mod exchanged;
 pub mod graph;
 pub mod job;
 pub mod join;
@@ -51,7 +52,6 @@ mod roles;
 mod samples;
 pub mod schedule;
 pub mod server_groups;
-pub mod tables;
 pub mod training;
 pub mod types;
 
@@ -59,7 +59,7 @@ pub use graph::{Dependency, GraphBuilder, Part, Peer, Task, TaskGraph, TaskKind}
 pub use join::{Share, join};
 pub use layer::Work;
 pub use product::Product;
-pub use role::{Axis, RankLine, Role, RoleId, Seating};
+pub use role::{Axis, GroupPosition, RankLine, Role, RoleId};
 pub use server_groups::ServerGroups;
 pub use types::Types;
 

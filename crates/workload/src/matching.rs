@@ -25,8 +25,13 @@ pub fn check(workload: &Workload) -> Diagnostics {
     found
 }
 
-/// A collective task: its kind, its size, and the task.
-type Collective = (CollectiveKind, Bytes, u32);
+/// A collective task.
+#[derive(Clone, Copy)]
+struct Collective {
+    kind: CollectiveKind,
+    bytes: Bytes,
+    task: u32,
+}
 
 /// The collectives of `role` in task order.
 fn collectives(graph: &TaskGraph, role: usize) -> Vec<Collective> {
@@ -36,7 +41,7 @@ fn collectives(graph: &TaskGraph, role: usize) -> Vec<Collective> {
         .enumerate()
         .filter_map(|(index, task)| match task.kind {
             TaskKind::Collective { role: r, kind, bytes, .. } if r.index() == role => {
-                Some((kind, bytes, index as u32))
+                Some(Collective { kind, bytes, task: index as u32 })
             }
             _ => None,
         })
@@ -76,9 +81,9 @@ fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], fou
     }
     let uses = |rank: u32| !by_class[workload.class_of(rank) as usize].is_empty();
     let ranks: Vec<u32> =
-        (0..workload.ranks).filter(|&rank| uses(rank) && role.seat(rank).is_none()).collect();
+        (0..workload.ranks).filter(|&rank| uses(rank) && role.position_of(rank).is_none()).collect();
     let Some(&first) = ranks.first() else { return };
-    let task = by_class[workload.class_of(first) as usize][0].2;
+    let task = by_class[workload.class_of(first) as usize][0].task;
     let message = match ranks.len() {
         1 => format!("rank {first} uses a group that it does not belong to"),
         _ => format!("{} use a group that they do not belong to", rank_list(&ranks)),
@@ -94,7 +99,7 @@ fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], fou
 /// Finds groups whose members do not issue the same collectives. A class of ranks that lacks a collective is reported
 /// once, not once per rank.
 fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], found: &mut Diagnostics) {
-    let same = |a: &Collective, b: &Collective| (a.0, a.1) == (b.0, b.1);
+    let same = |a: &Collective, b: &Collective| (a.kind, a.bytes) == (b.kind, b.bytes);
     let mut odd: BTreeMap<(u32, u32), (u32, Vec<u32>)> = BTreeMap::new();
     for group in 0..role.groups() {
         let ranks = role.ranks(group);
@@ -114,7 +119,7 @@ fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>],
         let (expected, actual) = (&by_class[class as usize], &by_class[other as usize]);
         let at = expected.iter().zip(actual).take_while(|(a, b)| same(a, b)).count();
         let show = |rank: u32, list: &[Collective]| match list.get(at) {
-            Some(&(kind, bytes, task)) => {
+            Some(&Collective { kind, bytes, task }) => {
                 format!("rank {rank}: {kind} of {bytes}, {}", workload.describe(rank, task))
             }
             None => match workload.source.file(rank) {
@@ -136,11 +141,26 @@ fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>],
     }
 }
 
-/// Sizes and tasks of the messages between two ranks with one tag, in order.
+/// A task that sends or receives a message.
+#[derive(Clone, Copy)]
+struct MessageTask {
+    bytes: Bytes,
+    task: u32,
+}
+
+/// What messages of one channel share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ChannelKey {
+    from: u32,
+    to: u32,
+    tag: u32,
+}
+
+/// The messages between two ranks with one tag, in order.
 #[derive(Default)]
 struct Channel {
-    sent: Vec<(u64, u32)>,
-    expected: Vec<(u64, u32)>,
+    sent: Vec<MessageTask>,
+    expected: Vec<MessageTask>,
 }
 
 fn messages_match(workload: &Workload, found: &mut Diagnostics) {
@@ -154,7 +174,7 @@ fn messages_match(workload: &Workload, found: &mut Diagnostics) {
     if by_class.iter().all(Vec::is_empty) {
         return;
     }
-    let mut channels: BTreeMap<(u32, u32, u32), Channel> = BTreeMap::new();
+    let mut channels: BTreeMap<ChannelKey, Channel> = BTreeMap::new();
     for rank in 0..workload.ranks {
         let class = workload.class_of(rank) as usize;
         for &index in &by_class[class] {
@@ -169,24 +189,26 @@ fn messages_match(workload: &Workload, found: &mut Diagnostics) {
             let Some(number) = number else { continue };
             match task.kind {
                 TaskKind::Send { bytes, tag, .. } => {
-                    channels.entry((rank, number, tag)).or_default().sent.push((bytes.0, index));
+                    let key = ChannelKey { from: rank, to: number, tag };
+                    channels.entry(key).or_default().sent.push(MessageTask { bytes, task: index });
                 }
                 TaskKind::Receive { bytes, tag, .. } => {
-                    channels.entry((number, rank, tag)).or_default().expected.push((bytes.0, index));
+                    let key = ChannelKey { from: number, to: rank, tag };
+                    channels.entry(key).or_default().expected.push(MessageTask { bytes, task: index });
                 }
                 _ => {}
             }
         }
     }
-    let sizes = |list: &[(u64, u32)]| list.iter().map(|&(bytes, _)| bytes).collect::<Vec<_>>();
-    for ((from, to, tag), Channel { sent, expected }) in channels {
+    let sizes = |list: &[MessageTask]| list.iter().map(|message| message.bytes).collect::<Vec<_>>();
+    for (ChannelKey { from, to, tag }, Channel { sent, expected }) in channels {
         let impossible = from == to || from.max(to) >= workload.ranks;
         if impossible || sizes(&sent) == sizes(&expected) {
             continue;
         }
-        let at = sent.iter().zip(&expected).take_while(|(a, b)| a.0 == b.0).count();
-        let show = |rank: u32, list: &[(u64, u32)]| match list.get(at) {
-            Some(&(bytes, task)) => format!("{} by {}", Bytes(bytes), workload.describe(rank, task)),
+        let at = sent.iter().zip(&expected).take_while(|(a, b)| a.bytes == b.bytes).count();
+        let show = |rank: u32, list: &[MessageTask]| match list.get(at) {
+            Some(&MessageTask { bytes, task }) => format!("{bytes} by {}", workload.describe(rank, task)),
             None => "nothing".to_owned(),
         };
         found.push(

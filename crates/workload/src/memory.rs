@@ -15,10 +15,10 @@
 //! Communication buffers, fragmentation, and the memory of libraries are not included.
 
 use crate::division::Division;
+use crate::exchanged;
 use crate::job::Training;
 use crate::layer::{Layer, Sharding};
 use crate::parallel::Recompute;
-use crate::tables;
 use crate::types::Optimizer;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -81,14 +81,14 @@ struct Rank<'a> {
 impl Rank<'_> {
     fn footprint(&self, optimizer: Optimizer) -> Footprint {
         // The sum over layers of the parameters that a rank holds, if copies divide them from ZeRO stage `from` on.
-        let sum = |from: u8, bytes: &dyn Fn(&Division) -> u64, of_tables: bool| {
+        let sum = |from: u8, bytes: &dyn Fn(&Division) -> u64, of_exchanged: bool| {
             let layers = self.chunks.iter().cloned().flatten();
             let of_layer = |sum: u64, at: usize| {
                 let (layer, by) = (&self.held[at], self.training.division(at));
                 let copies = u64::from(by.data.size);
-                let parameters = match layer.is_table() {
-                    true if !of_tables => 0,
-                    true => tables::parameters(layer, by),
+                let parameters = match layer.is_exchanged() {
+                    true if !of_exchanged => 0,
+                    true => exchanged::parameters(layer, by),
                     false if by.zero >= from && by.shards(layer) => by.parameters(layer).div_ceil(copies),
                     false => by.parameters(layer),
                 };

@@ -215,3 +215,21 @@ const fn is_zero(number: &u8) -> bool {
 const fn is_false(yes: &bool) -> bool {
     !*yes
 }
+
+/// The settings of a training loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Rules {
+    /// Order of the two gradients of a layer.
+    pub backward: BackwardOrder,
+    /// What is recomputed in the backward pass.
+    pub recompute: Recompute,
+    /// Which communication overlaps the backward pass.
+    pub overlap: Overlap,
+}
+
+impl From<&Parallel> for Rules {
+    fn from(parallel: &Parallel) -> Self {
+        let &Parallel { backward, recompute, overlap, .. } = parallel;
+        Self { backward, recompute, overlap }
+    }
+}

@@ -10,8 +10,7 @@ use crate::exchange::{Comm, Exchange, When};
 use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
 use crate::layer::Work;
 use crate::layer_share::LayerShare;
-use crate::parallel::{BackwardOrder, Overlap, Recompute};
-use crate::training::Rules;
+use crate::parallel::{BackwardOrder, Overlap, Recompute, Rules};
 use std::ops::Range;
 use syncline_units::Bytes;
 

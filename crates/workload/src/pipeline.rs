@@ -10,9 +10,9 @@ use crate::division::Division;
 use crate::graph::{Part, Peer, TaskGraph};
 use crate::layer::Layer;
 use crate::layer_share::LayerShare;
+use crate::parallel::Rules;
 use crate::passes::{Message, Passes, Reduction, Shared};
 use crate::schedule::{Pipeline, Turn};
-use crate::training::Rules;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -182,9 +182,10 @@ struct Between<'a, 'b> {
     ranks: &'a [u32],
 }
 
-/// The direction of a message; together with the part that it belongs to, this gives its tag.
+/// What a message carries: outputs, their gradients, or gradients to be summed. Together with the part that it belongs
+/// to, this gives its tag.
 #[derive(Clone, Copy)]
-enum Way {
+enum MessageKind {
     Forward = 0,
     Backward = 1,
     Sum = 2,
@@ -216,12 +217,12 @@ impl Between<'_, '_> {
     fn forward(&self, passes: &mut Passes<'_>, stage: u32, part: usize) {
         let layers = self.stages.parts[part].clone();
         if part > 0 {
-            let message = self.message(part - 1, stage, self.stage(part - 1), Way::Forward);
+            let message = self.message(part - 1, stage, self.stage(part - 1), MessageKind::Forward);
             passes.receive(layers.start, Part::Forward, message);
         }
         passes.forward(layers.clone());
         if part + 1 < self.stages.parts.len() {
-            let message = self.message(part, stage, self.stage(part + 1), Way::Forward);
+            let message = self.message(part, stage, self.stage(part + 1), MessageKind::Forward);
             passes.send(layers.end - 1, Part::Forward, message);
         }
     }
@@ -230,13 +231,13 @@ impl Between<'_, '_> {
         debug_assert!(turn.backward);
         let layers = self.stages.parts[part].clone();
         if part + 1 < self.stages.parts.len() {
-            let message = self.message(part, stage, self.stage(part + 1), Way::Backward);
+            let message = self.message(part, stage, self.stage(part + 1), MessageKind::Backward);
             passes.receive(layers.end - 1, Part::InputGrad, message);
         }
         let shared = self.shared(&layers, stage);
         passes.backward(layers.clone(), reduction, &shared);
         if part > 0 {
-            let message = self.message(part - 1, stage, self.stage(part - 1), Way::Backward);
+            let message = self.message(part - 1, stage, self.stage(part - 1), MessageKind::Backward);
             passes.send(layers.start, Part::InputGrad, message);
         }
     }
@@ -250,7 +251,7 @@ impl Between<'_, '_> {
     }
 
     /// The message between `stage` and `other` for the outputs of `part`, or for their gradients.
-    fn message(&self, part: usize, stage: u32, other: u32, way: Way) -> Message {
+    fn message(&self, part: usize, stage: u32, other: u32, kind: MessageKind) -> Message {
         let last = self.stages.parts[part].end - 1;
         let (outputs, by) = (self.layers[last].outputs, (self.division)(last));
         // With sequence parallelism, each rank has and sends its own tokens.
@@ -258,7 +259,7 @@ impl Between<'_, '_> {
         Message {
             peer: self.peer(stage, other),
             bytes: Bytes(share.saturating_mul(by.types.communication.bytes())),
-            tag: tag(part, way),
+            tag: tag(part, kind),
         }
     }
 
@@ -272,7 +273,8 @@ impl Between<'_, '_> {
             for (layer, other) in [(borrower, lender), (lender, borrower)] {
                 let to = self.stages.stage(other);
                 if layers.contains(&layer) && to != stage && !bytes.is_zero() {
-                    let message = Message { peer: self.peer(stage, to), bytes, tag: tag(lender, Way::Sum) };
+                    let message =
+                        Message { peer: self.peer(stage, to), bytes, tag: tag(lender, MessageKind::Sum) };
                     found.push(Shared { layer, message });
                 }
             }
@@ -281,6 +283,6 @@ impl Between<'_, '_> {
     }
 }
 
-const fn tag(of: usize, way: Way) -> u32 {
-    3 * of as u32 + way as u32
+const fn tag(of: usize, kind: MessageKind) -> u32 {
+    3 * of as u32 + kind as u32
 }

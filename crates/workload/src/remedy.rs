@@ -129,7 +129,7 @@ pub fn fits(asked: &Asked<'_>, found: &[Footprint], capacity: Bytes) -> Result<(
     };
     let remedies = asked.remedies(capacity);
     Err(problem.help(if remedies.is_empty() {
-        format!("no {TOGETHER} changes together make it fit: take more NPUs, or a smaller model")
+        format!("no combination of up to {TOGETHER} changes makes it fit: use more NPUs, or a smaller model")
     } else {
         let texts: Vec<String> = remedies
             .iter()
@@ -350,7 +350,7 @@ mod tests {
         // Two copies of a quarter each: 4 kB, half of 12 kB, and a quarter of 48 kB.
         let expected = "it fits with `workload.parallel.zero=1` and `workload.parallel.tensor=4` (21.48 KiB); or `workload.p";
         assert!(help(25_000).starts_with(expected), "{}", help(25_000));
-        assert!(help(10).starts_with("no 3 changes together make it fit"), "{}", help(10));
+        assert!(help(10).starts_with("no combination of up to 3 changes makes it fit"), "{}", help(10));
     }
 
     #[test]

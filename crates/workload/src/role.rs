@@ -30,9 +30,9 @@ pub struct Axis {
     pub dim: Option<u16>,
 }
 
-/// The place of a rank in its group.
+/// The position of a rank in its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seating {
+pub struct GroupPosition {
     /// Group of the role.
     pub group: u32,
     /// Position within the group, axis 0 fastest.
@@ -56,19 +56,26 @@ impl RankLine {
     }
 }
 
+/// An axis of the grid of all ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct GridAxis {
+    size: u32,
+    stride: u32,
+}
+
 /// How a role's groups are given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Members {
     /// All ranks of a grid; axes not in `axes` distinguish the groups.
     Grid {
-        /// `(size, stride)` of the axes that distinguish groups, lowest first.
-        others: Vec<(u32, u32)>,
+        /// The axes that distinguish groups, lowest first.
+        others: Vec<GridAxis>,
     },
     /// Ranks by group, in group order.
     Lists {
         groups: Vec<Vec<u32>>,
-        /// Rank to seat.
-        seats: BTreeMap<u32, Seating>,
+        /// Position of each rank.
+        positions: BTreeMap<u32, GroupPosition>,
     },
 }
 
@@ -93,7 +100,7 @@ impl Role {
             if along.contains(&index) {
                 axes.push(Axis { size, stride, dim });
             } else {
-                others.push((size, stride));
+                others.push(GridAxis { size, stride });
             }
             stride *= size;
         }
@@ -108,7 +115,7 @@ impl Role {
     pub fn lists(name: &str, groups: Vec<Vec<u32>>, axes: Vec<Axis>, ranks: u32) -> Result<Self, Diagnostic> {
         let bad = |message: String| Diagnostic::error(Code::BadGroup, message).key(format!("group `{name}`"));
         let size: u32 = axes.iter().map(|axis| axis.size).product();
-        let mut seats = BTreeMap::new();
+        let mut positions = BTreeMap::new();
         for (group, members) in groups.iter().enumerate() {
             if members.len() != size as usize {
                 return Err(bad(format!("a group has {} ranks, but its grid has {size}", members.len())));
@@ -119,9 +126,9 @@ impl Role {
                         .allowed(format!("0 to {}", ranks.saturating_sub(1)))
                         .help("name only ranks of the job"));
                 }
-                let seating = Seating { group: group as u32, position: position as u32 };
-                if let Some(first) = seats.insert(rank, seating) {
-                    let problem = if first.group == seating.group {
+                let own = GroupPosition { group: group as u32, position: position as u32 };
+                if let Some(first) = positions.insert(rank, own) {
+                    let problem = if first.group == own.group {
                         format!("rank {rank} is named twice")
                     } else {
                         format!("rank {rank} is in two groups of one role")
@@ -130,7 +137,7 @@ impl Role {
                 }
             }
         }
-        Ok(Self { name: name.to_owned(), axes, members: Members::Lists { groups, seats } })
+        Ok(Self { name: name.to_owned(), axes, members: Members::Lists { groups, positions } })
     }
 
     /// Ranks in each group.
@@ -141,28 +148,29 @@ impl Role {
     /// Number of groups.
     pub fn groups(&self) -> u32 {
         match &self.members {
-            Members::Grid { others } => others.iter().map(|&(size, _)| size).product(),
+            Members::Grid { others } => others.iter().map(|axis| axis.size).product(),
             Members::Lists { groups, .. } => groups.len() as u32,
         }
     }
 
     /// The place of `rank`; `None` if it takes no part.
-    pub fn seat(&self, rank: u32) -> Option<Seating> {
+    pub fn position_of(&self, rank: u32) -> Option<GroupPosition> {
         match &self.members {
             Members::Grid { others } => {
-                let along = |axes: &mut dyn Iterator<Item = (u32, u32)>| {
+                let along = |axes: &mut dyn Iterator<Item = GridAxis>| {
                     let (mut index, mut weight) = (0, 1);
-                    for (size, stride) in axes {
+                    for GridAxis { size, stride } in axes {
                         index += rank / stride % size * weight;
                         weight *= size;
                     }
                     index
                 };
                 let group = along(&mut others.iter().copied());
-                let position = along(&mut self.axes.iter().map(|a| (a.size, a.stride)));
-                Some(Seating { group, position })
+                let position =
+                    along(&mut self.axes.iter().map(|&Axis { size, stride, .. }| GridAxis { size, stride }));
+                Some(GroupPosition { group, position })
             }
-            Members::Lists { seats, .. } => seats.get(&rank).copied(),
+            Members::Lists { positions, .. } => positions.get(&rank).copied(),
         }
     }
 
@@ -172,7 +180,7 @@ impl Role {
             Members::Grid { others } => {
                 let mut rank = 0;
                 let mut rest = group;
-                for &(size, stride) in others {
+                for &GridAxis { size, stride } in others {
                     rank += rest % size * stride;
                     rest /= size;
                 }
@@ -220,20 +228,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn seats_and_ranks_are_inverse(grid in prop::collection::vec(1u32..5, 1..5), mask: u8) {
+        fn positions_and_ranks_are_inverse(grid in prop::collection::vec(1u32..5, 1..5), mask: u8) {
             let along: Vec<usize> = (0..grid.len()).filter(|i| mask >> i & 1 == 1).collect();
             let role = Role::grid("r", &grid, &vec![None; grid.len()], &along);
             let ranks: u32 = grid.iter().product();
             prop_assert_eq!(role.size() * role.groups(), ranks);
             for rank in 0..ranks {
-                let seat = role.seat(rank).unwrap();
-                prop_assert_eq!(role.rank(seat.group, seat.position), rank);
+                let at = role.position_of(rank).unwrap();
+                prop_assert_eq!(role.rank(at.group, at.position), rank);
                 let mut weight = 1;
                 for axis in &role.axes {
                     let line = role.line(rank, weight, axis.size).unwrap();
                     for to in 0..axis.size {
-                        let position = seat.position + to * weight - seat.position / weight % axis.size * weight;
-                        prop_assert!(axis.size == 1 || line.rank(to) == role.rank(seat.group, position));
+                        let position = at.position + to * weight - at.position / weight % axis.size * weight;
+                        prop_assert!(axis.size == 1 || line.rank(to) == role.rank(at.group, position));
                     }
                     weight *= axis.size;
                 }

@@ -122,7 +122,10 @@ fn limits(mesh: &Mesh, layer: &Layer, at: &dyn Fn(&str) -> String, problems: &mu
         let bad =
             |message: &str| Diagnostic::error(Code::BadWorkload, message).key(at(&format!("ranks.{axis}")));
         if axis == PIPELINE {
-            problems.push(bad("stages have the layers that the pipeline gives them").help("remove the key"));
+            problems.push(
+                bad("`ranks` cannot select pipeline stages: the pipeline decides which stage has a layer")
+                    .help("remove the key"),
+            );
         } else if !mesh.has(axis) {
             problems.push(bad("no such axis").one_of(axis, mesh.names().filter(|name| *name != PIPELINE)));
         } else {

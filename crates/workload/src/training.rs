@@ -4,27 +4,9 @@
 
 use crate::graph::TaskGraph;
 use crate::layer_share::LayerShare;
-use crate::parallel::{BackwardOrder, Overlap, Parallel, Recompute};
+use crate::parallel::Rules;
 use crate::passes::{Passes, Reduction};
 use syncline_diagnostics::Diagnostic;
-
-/// The settings of a training loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Rules {
-    /// Order of the two gradients of a layer.
-    pub backward: BackwardOrder,
-    /// What is recomputed in the backward pass.
-    pub recompute: Recompute,
-    /// Which communication overlaps the backward pass.
-    pub overlap: Overlap,
-}
-
-impl From<&Parallel> for Rules {
-    fn from(parallel: &Parallel) -> Self {
-        let &Parallel { backward, recompute, overlap, .. } = parallel;
-        Self { backward, recompute, overlap }
-    }
-}
 
 /// The training loop of a rank that has these shares of the layers. Gradients are reduced and parameters updated in the
 /// last micro-batch of an iteration.
@@ -51,6 +33,7 @@ mod tests {
     use crate::graph::{Part, Task};
     use crate::layer::{Layer, Sharding};
     use crate::layer_share::divide;
+    use crate::parallel::{BackwardOrder, Overlap};
     use crate::role::RoleId;
     use crate::samples::{by, layer};
     use syncline_units::{Bytes, CollectiveKind};
@@ -121,7 +104,7 @@ mod tests {
     /// An exchanged embedding, a bottom layer and a top layer.
     fn recommendation() -> Vec<Layer> {
         let embedding =
-            Layer { sharding: Sharding::Table, needed_by: Some("top".to_owned()), ..layer("embedding") };
+            Layer { sharding: Sharding::Exchange, needed_by: Some("top".to_owned()), ..layer("embedding") };
         vec![embedding, layer("bottom"), layer("top")]
     }
 
@@ -164,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_layer_that_is_exchanged_sends_its_outputs_to_all_data_parallel_ranks() {
-        let exchanged = Layer { sharding: Sharding::Table, ..layer("tables") };
+        let exchanged = Layer { sharding: Sharding::Exchange, ..layer("tables") };
         let share = divide(&exchanged, &by(1, 4, 2), None);
         let to_all =
             |when| Exchange::new(when, RoleId(1), CollectiveKind::AllToAll, Bytes(40)).expect("not empty");

@@ -171,7 +171,7 @@ fn divided_checkpoints_are_gathered_once_for_each_block() {
 
 #[test]
 fn exchanged_tables_go_to_all_copies_and_their_gradients_come_back() {
-    let layers = [layer("tables", Sharding::Table), layer("top", Sharding::Gather)];
+    let layers = [layer("tables", Sharding::Exchange), layer("top", Sharding::Gather)];
     let expected = [
         ("tables", Forward, "data", "all_to_all", 50, 2),
         ("top", WeightGrad, "data", "all_reduce", 4 * 96, 1),
@@ -285,7 +285,7 @@ fn groups_leave_out_ranks_that_lack_the_layer() {
     }
     let role = workload.roles.iter().find(|role| role.name == "tensor[1,3]").unwrap();
     assert_eq!((role.groups(), role.ranks(0), role.ranks(1)), (2, vec![1, 3], vec![5, 7]));
-    assert_eq!((role.seat(3).unwrap().position, role.seat(2)), (1, None));
+    assert_eq!((role.position_of(3).unwrap().position, role.position_of(2)), (1, None));
     assert!(!role.is_grid() && role.line(1, 1, 2).is_none());
     // Layers with equal limits share groups and classes.
     let layers = [layers[0].clone(), part.clone(), Layer { name: "again".to_owned(), ..part }];

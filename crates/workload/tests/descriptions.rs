@@ -170,8 +170,11 @@ fn groups_on_a_grid_are_lines_planes_and_boxes() {
     let whole = grid(&[0, 1, 2]);
     for (a, b, c) in (0..2).flat_map(|a| (0..3).flat_map(move |b| (0..4).map(move |c| (a, b, c)))) {
         let number = rank(a, b, c);
-        let seat = |role: &Role| role.seat(number).map(|seat| (seat.group, seat.position)).unwrap();
-        assert_eq!((seat(&line), seat(&plane), seat(&whole)), ((a + 2 * c, b), (b, a + 2 * c), (0, number)));
+        let position = |role: &Role| role.position_of(number).map(|at| (at.group, at.position)).unwrap();
+        assert_eq!(
+            (position(&line), position(&plane), position(&whole)),
+            ((a + 2 * c, b), (b, a + 2 * c), (0, number))
+        );
         assert_eq!((line.rank(a + 2 * c, b), plane.rank(b, a + 2 * c)), (number, number));
         let of = |role: &Role, weight, size| {
             role.line(number, weight, size).map(|line| (line.first, line.step.get()))
@@ -193,8 +196,8 @@ fn groups_by_list_keep_their_order() {
     let axes = || vec![Axis { size: 3, stride: 0, dim: None }];
     let role = Role::lists("l", vec![vec![5, 1, 3], vec![0, 2, 4]], axes(), 7).unwrap();
     assert_eq!((role.size(), role.groups(), role.ranks(0), role.rank(1, 2)), (3, 2, vec![5, 1, 3], 4));
-    assert_eq!(role.seat(3).map(|seat| (seat.group, seat.position)), Some((0, 2)));
-    assert_eq!((role.seat(6), role.is_grid(), role.line(5, 1, 3)), (None, false, None));
+    assert_eq!(role.position_of(3).map(|at| (at.group, at.position)), Some((0, 2)));
+    assert_eq!((role.position_of(6), role.is_grid(), role.line(5, 1, 3)), (None, false, None));
     // The last rank of the job belongs to it, the next one does not.
     let with = |rank| Role::lists("l", vec![vec![rank, 1, 3]], axes(), 7);
     assert!(with(6).is_ok());

@@ -374,7 +374,7 @@ fn parameters_are_gathered_again_when_they_have_been_updated() {
 /// Tables that are exchanged and needed by `top`, a layer beside them, and the top.
 fn recommendation(outputs: u64) -> Vec<Layer> {
     let tables = Layer {
-        sharding: Sharding::Table,
+        sharding: Sharding::Exchange,
         needed_by: Some("top".to_owned()),
         outputs,
         ..timed("tables", F, I, W)

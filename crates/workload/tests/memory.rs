@@ -59,7 +59,7 @@ fn shares_are_rounded_up_and_replicated_layers_are_whole() {
 
 #[test]
 fn exchanged_tables_are_divided_over_copies_and_have_no_gradients() {
-    let tables = Layer { sharding: Sharding::Table, ..layer(1_001, None) };
+    let tables = Layer { sharding: Sharding::Exchange, ..layer(1_001, None) };
     for zero in [0, 1, 3] {
         let parallel = Parallel { zero, ..Parallel::default() };
         let footprint = first(&[tables.clone(), layer(80, None)], 4, &parallel);

@@ -57,14 +57,14 @@ proptest! {
             for (at, name) in NAMES.iter().enumerate() {
                 prop_assert_eq!(mesh.coordinate(rank, name), digits[at], "{} of {}", name, rank);
             }
-            let seat = role.seat(rank).unwrap();
+            let at = role.position_of(rank).unwrap();
             let members: Vec<u32> = (0..ranks)
                 .filter(|&other| {
                     let others = self::digits(other, sizes);
                     (0..4).all(|at| along.contains(&at) || others[at] == digits[at])
                 })
                 .collect();
-            prop_assert_eq!(role.ranks(seat.group), members);
+            prop_assert_eq!(role.ranks(at.group), members);
         }
         // Neighbouring parts of a dimension are one axis of a group: no two axes follow each other in one dimension.
         for pair in role.axes.windows(2) {

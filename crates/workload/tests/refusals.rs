@@ -91,13 +91,14 @@ fn ranks_divide_heads_and_tokens_evenly() {
 
 #[test]
 fn tables_are_exchanged_among_copies_of_whole_models() {
-    let tables = Layer { sharding: Sharding::Table, ..layer("tables") };
+    let tables = Layer { sharding: Sharding::Exchange, ..layer("tables") };
     let layers = [tables.clone(), layer("top")];
     assert!(train(&layers, &[4], &tensor(1), (1, 2)).is_ok());
     let found = one(&layers, 4, &tensor(2));
     assert_eq!(
         found.message,
-        "layer `tables` is exchanged among data-parallel ranks, but tensor-parallel ranks divide it too"
+        "layer `tables` has `sharding: exchange`, so data-parallel ranks divide it, but tensor-parallel ranks divide \
+         it too"
     );
     assert_eq!((found.key.as_deref(), found.allowed.as_deref()), (Some("workload.parallel"), Some("1")));
     // Exchanges of its own say how it is divided.
@@ -114,10 +115,10 @@ fn outputs_are_needed_by_later_layers_of_the_same_stage() {
     assert_eq!(found.key.as_deref(), Some("workload.layers.1.needed_by"));
     assert_eq!((found.nearest.as_deref(), found.allowed.as_deref()), (Some("third"), Some("second, third")));
     one(&[layer("zero"), needed("zero"), layer("second")], 2, &Parallel::default());
-    let last = Layer { sharding: Sharding::Table, ..layer("tables") };
+    let last = Layer { sharding: Sharding::Exchange, ..layer("tables") };
     let found = one(&[layer("zero"), last], 2, &Parallel::default());
     assert_eq!(found.key.as_deref(), Some("workload.layers.1.sharding"));
-    assert_eq!(found.message, "a layer that is exchanged needs a later layer that uses its output");
+    assert_eq!(found.message, "a layer with `sharding: exchange` needs a later layer that uses its output");
     let mut layers = [needed("second"), layer("second")];
     layers[0].outputs = 1;
     let found = one(&layers, 2, &Parallel { pipeline: Axes::Degree(2), ..Parallel::default() });

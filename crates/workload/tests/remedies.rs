@@ -218,7 +218,7 @@ fn at_most_three_changes_of_different_kinds_are_combined() {
     let none = refusal(&layers, 8, &Parallel::default(), 10).unwrap();
     assert_eq!(
         none.help.as_deref(),
-        Some("no 3 changes together make it fit: take more NPUs, or a smaller model")
+        Some("no combination of up to 3 changes makes it fit: use more NPUs, or a smaller model")
     );
 }
 

@@ -308,12 +308,12 @@ impl<'a> Simulation<'a> {
             .into());
         }
         let group = &self.workload.roles[role.index()];
-        let Some(seat) = group.seat(at.rank) else {
+        let Some(position) = group.position_of(at.rank) else {
             return Err(Diagnostic::error(Code::Internal, "a rank reduces in a group of others").into());
         };
         let ordinal = self.ordinals[at.rank as usize][at.task as usize];
         let next = self.collectives.len() as u32;
-        let number = *self.groups.entry((role, seat.group, ordinal)).or_insert(next);
+        let number = *self.groups.entry((role, position.group, ordinal)).or_insert(next);
         if number == next {
             self.collectives.push(Collective::default());
         }
@@ -332,7 +332,7 @@ impl<'a> Simulation<'a> {
         }
         collective.left = size;
         let part = (bits(bytes) * u128::from(rounds)).div_ceil(u128::from(size));
-        let members = group.ranks(seat.group);
+        let members = group.ranks(position.group);
         for (place, &from) in members.iter().enumerate() {
             self.enqueue(from, members[(place + 1) % members.len()], part, Transfer::Ring(number));
         }

@@ -19,8 +19,8 @@ pub(super) struct Blueprint {
     pub(super) hosts_per_leaf: Option<u32>,
     /// What may pass through each vertex; empty if everything may.
     pub(super) passages: Vec<Passage>,
-    /// Node of each vertex, `u32::MAX` for vertices outside nodes; empty if there are no nodes.
-    pub(super) nodes: Vec<u32>,
+    /// Node of each vertex, if it has one; empty if there are no nodes.
+    pub(super) nodes: Vec<Option<u32>>,
     /// Sizes of the grid of hosts, lowest dimension first, if paths may cross it dimension by dimension.
     pub(super) grid: Option<Vec<u32>>,
     /// Names and sizes of the natural axes of ranks, lowest first; empty if there is a single axis.

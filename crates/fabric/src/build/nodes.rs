@@ -155,9 +155,9 @@ pub(super) fn fill(outer: Blueprint, spec: &Nodes) -> Drawn {
     let card = if direct { Passage::Router } else { Passage::Across };
     let passages =
         [(npu, total), (Passage::Through, count * switches), (card, cards), (Passage::Through, above)];
-    let outside = std::iter::repeat_n(u32::MAX, (cards + above) as usize);
+    let outside = std::iter::repeat_n(None, (cards + above) as usize);
     let members = (0..total).map(|npu| npu / npus).chain((0..count * switches).map(|at| at / switches));
-    let members = members.chain(outside).collect();
+    let members = members.map(Some).chain(outside).collect();
     let sort = |name, kind, height, count, group| Sort { name, kind, height, count, group };
     let mut levels = vec![
         sort("NPU", VertexKind::Npu, 0, total, npus),

@@ -8,6 +8,7 @@ mod bisection;
 mod flow;
 
 use crate::graph::{Graph, NOWHERE};
+use crate::parts::LinkKind;
 use crate::{Dimension, Direction, Fabric, Parts, Structure};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -102,13 +103,8 @@ impl Fabric {
     /// Returns the bisection; `None` for one NPU, and if the fabric is too large for a maximum flow. Nodes
     /// are not split.
     pub fn bisection(&self) -> Option<Bisection> {
-        let whole = self.built.as_ref().map_or(1, |built| {
-            if built.parts.axes.first().is_some_and(|(name, _)| name == "node") {
-                built.known.whole
-            } else {
-                1
-            }
-        });
+        let whole =
+            self.built.as_ref().filter(|_| !self.nodes().is_empty()).map_or(1, |built| built.known.whole);
         if self.is_damaged() || self.npus / whole < 2 {
             return None;
         }
@@ -173,7 +169,7 @@ impl Fabric {
     /// half of the nodes.
     fn ideal(&self, whole: u32) -> Rate {
         let halves = self.npus / whole / 2 * whole;
-        let inside = |parts: &Parts, id: u32| whole > 1 && parts.tier(LinkId(id)).name == "scale-up";
+        let inside = |parts: &Parts, id: u32| whole > 1 && parts.tier(LinkId(id)).kind == LinkKind::ScaleUp;
         let parts = self.parts();
         let mut sum = 0u64;
         let dims = self.dims();

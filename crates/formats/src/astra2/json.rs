@@ -2,7 +2,7 @@
 
 use super::source::Source;
 use serde_json::Value;
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Place, Result};
 
 /// A key of the outermost object and its position, including the quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +48,16 @@ pub fn keys(text: &str) -> Vec<KeyAt> {
         at += 1;
     }
     keys
+}
+
+impl Source {
+    /// The place of a key of the outermost object of a JSON text, or the whole file if it has no such key.
+    pub fn json_key(&self, key: &str) -> Place {
+        keys(self.text())
+            .into_iter()
+            .find(|found| found.name == key)
+            .map_or_else(|| self.place(0, 0, 0), |found| self.place_at(found.start, found.length))
+    }
 }
 
 /// The keys and values of a JSON object. Bad syntax, a value that is not an object, and duplicate keys are errors.

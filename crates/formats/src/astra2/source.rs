@@ -90,13 +90,6 @@ impl Source {
         let width = self.text.get(from..from + length).map_or(length, |text| text.chars().count());
         self.place(line, column, width)
     }
-    /// The place of a key of the outermost object of a JSON text, or the whole file if it has no such key.
-    pub fn json_key(&self, key: &str) -> Place {
-        super::json::keys(&self.text)
-            .into_iter()
-            .find(|found| found.name == key)
-            .map_or_else(|| self.place(0, 0, 0), |found| self.place_at(found.start, found.length))
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! - [`decode`]: messages from bytes, without copying them;
 //! - [`reader`]: one file, node by node: [`Reader`];
 //! - [`graph`]: the compact form for simulation: [`Graph`], with dense ids and successors in CSR form;
-//! - `build`: builds graphs;
+//! - `read`: reads graphs from files; `build`: builds them;
 //! - [`check`]: checks ids, dependencies, circles;
 //! - [`process_groups`]: process groups that PyTorch writes into traces;
 //! - [`load`]: all ranks of a prefix, with identical files stored once: [`Traces`];
@@ -22,6 +22,7 @@ pub mod decode;
 pub mod graph;
 pub mod load;
 pub mod process_groups;
+mod read;
 pub mod reader;
 pub mod schema;
 pub mod wire;

@@ -4,7 +4,7 @@ use crate::sharing::Sharing;
 use std::collections::BTreeMap;
 use syncline_fabric::{Fabric, Symmetry};
 use syncline_net_api::StretchId;
-use syncline_units::{LinkId, NpuId, Rate, Time};
+use syncline_units::{LinkId, NpuId, Rate, TierId, Time};
 
 /// What the messages of a connection have in common. This includes priority and weight, because adapters and
 /// switches keep separate queues for each.
@@ -56,7 +56,7 @@ pub(super) struct Connections<'a> {
     /// Most paths of a connection.
     most: u32,
     /// Indexed by port: its tier, and the rate of its links.
-    tiers: Vec<u16>,
+    tiers: Vec<TierId>,
     rates: Vec<Rate>,
     open: BTreeMap<Ends, u32>,
     /// Indexed by connection.
@@ -70,10 +70,10 @@ impl<'a> Connections<'a> {
     pub(super) fn new(fabric: &'a Fabric, symmetry: Symmetry, most: u32) -> Self {
         let (open, list, found) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
         let (parts, ports) = (fabric.parts(), symmetry.ports() as usize);
-        let (mut tiers, mut rates) = (vec![0; ports], vec![Rate(0); ports]);
+        let (mut tiers, mut rates) = (vec![TierId(0); ports], vec![Rate(0); ports]);
         for link in symmetry.links() {
             let port = symmetry.port(link) as usize;
-            (tiers[port], rates[port]) = (parts.tier_number(link) as u16, fabric.speed(link).0);
+            (tiers[port], rates[port]) = (parts.tier_id(link), fabric.speed(link).0);
         }
         Self { fabric, symmetry, most, tiers, rates, open, list, found }
     }
@@ -97,13 +97,13 @@ impl<'a> Connections<'a> {
     }
 
     /// Returns the tier of the links that a port stands for.
-    pub(super) fn tier(&self, port: u32) -> u16 {
+    pub(super) fn tier(&self, port: u32) -> TierId {
         self.tiers[port as usize]
     }
 
     /// Returns the rate that a connection would have alone if links of `tier` were no limit; `None` if it
     /// passes no others. A message has `whole` parts.
-    pub(super) fn rate_of_others(&self, connection: &Connection, tier: u16, whole: u32) -> Option<Rate> {
+    pub(super) fn rate_of_others(&self, connection: &Connection, tier: TierId, whole: u32) -> Option<Rate> {
         let others = connection.links.iter().filter(|passed| self.tier(passed.port) != tier);
         let rates = others.map(|passed| {
             // With several paths, each carries a part of the message; no link carries more than all of it.

@@ -1,7 +1,7 @@
 //! Which links may be full, so that their loads must be followed.
 
 use super::members::Member;
-use super::ways::Hop;
+use super::paths::Hop;
 use super::{Sharing, UNBOUND};
 
 /// Returns the ceiling of a rate: the next number above it with four significant bits.
@@ -29,7 +29,7 @@ impl Sharing {
     pub(super) fn cover(&mut self, number: u32, old: u64, new: u64) {
         let ceiling = |level: u64| if level == 0 { 0 } else { u128::from(ceiling(level)) };
         let (old, new) = (ceiling(old), ceiling(new));
-        for &Hop { node, usage, .. } in self.ways.hops(number) {
+        for &Hop { node, usage, .. } in self.paths.hops(number) {
             let takes = u128::from(usage);
             let ceilings = &mut self.ceilings[node as usize];
             *ceilings = *ceilings + takes * new - takes * old;

@@ -2,7 +2,7 @@
 
 use super::ceilings::ceiling;
 use super::members::Member;
-use super::ways::Hop;
+use super::paths::Hop;
 use super::{Cap, NO_NODE, NO_RATE, Sharing, UNBOUND};
 use syncline_units::Time;
 
@@ -33,7 +33,7 @@ impl Sharing {
     /// Does the same at all nodes on a connection's path except `but`.
     fn change_but(&mut self, number: u32, was: u64, is: u64, but: u32) {
         self.cover_if(number, was, is);
-        for &Hop { node, usage, .. } in self.ways.followed(number) {
+        for &Hop { node, usage, .. } in self.paths.followed(number) {
             if node != but {
                 self.shares.tell(node, u64::from(usage), (was, rate(was)), (is, rate(is)));
             }

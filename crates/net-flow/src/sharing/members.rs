@@ -1,6 +1,6 @@
 //! Which connections pass a link, and which of them it holds back.
 
-use super::ways::Hop;
+use super::paths::Hop;
 use super::{NO_NODE, Sharing};
 
 /// How many other nodes of its path a member lists.
@@ -41,16 +41,16 @@ impl Sharing {
     /// Returns the followed nodes on the path of a followed node's member; that node may be among them.
     #[inline]
     pub(super) fn elsewhere(&self, member: &Member) -> impl Iterator<Item = u32> {
-        let listed = if member.is_plain() { &[] } else { self.ways.followed(member.connection) };
+        let listed = if member.is_plain() { &[] } else { self.paths.followed(member.connection) };
         member.others().chain(listed.iter().map(|hop| hop.node))
     }
 
     /// Adds a connection to its links.
     pub(super) fn enter(&mut self, number: u32) {
-        for at in 0..self.ways.hops(number).len() {
-            let Hop { node, usage: takes, .. } = self.ways.hops(number)[at];
+        for at in 0..self.paths.hops(number).len() {
+            let Hop { node, usage: takes, .. } = self.paths.hops(number)[at];
             let members = &mut self.nodes[node as usize].members;
-            self.ways.hop_mut(number, node).place = members.len() as u32;
+            self.paths.hop_mut(number, node).place = members.len() as u32;
             members.push(Member {
                 takes,
                 connection: number,
@@ -58,7 +58,7 @@ impl Sharing {
                 others: [NO_NODE; OTHERS],
             });
             if self.shares.marks(node).followed {
-                self.ways.lead(number, node, true);
+                self.paths.lead(number, node, true);
             }
         }
         self.write(number);
@@ -66,20 +66,20 @@ impl Sharing {
 
     /// Removes a connection without a bottleneck from its links.
     pub(super) fn leave(&mut self, number: u32) {
-        for at in 0..self.ways.hops(number).len() {
-            let Hop { node, place, .. } = self.ways.hops(number)[at];
+        for at in 0..self.paths.hops(number).len() {
+            let Hop { node, place, .. } = self.paths.hops(number)[at];
             let members = &mut self.nodes[node as usize].members;
             members.swap_remove(place as usize);
             if let Some(&Member { connection: moved, .. }) = members.get(place as usize) {
-                self.ways.hop_mut(moved, node).place = place;
+                self.paths.hop_mut(moved, node).place = place;
             }
         }
     }
 
     /// Updates a connection's entries at all its followed nodes: its bottleneck, and its other nodes.
     pub(super) fn write(&mut self, number: u32) {
-        let (way, hops) = (self.ways.way(number), self.ways.followed(number));
-        let named = hops.len() <= OTHERS + 1 && way.even;
+        let (path, hops) = (self.paths.path(number), self.paths.followed(number));
+        let named = hops.len() <= OTHERS + 1 && path.even;
         for (at, &Hop { node, place, .. }) in hops.iter().enumerate() {
             let mut others = [NO_NODE; OTHERS];
             if named {
@@ -89,7 +89,7 @@ impl Sharing {
                 others[0] = ELSEWHERE;
             }
             let member = &mut self.nodes[node as usize].members[place as usize];
-            (member.bottleneck, member.others) = (way.bottleneck, others);
+            (member.bottleneck, member.others) = (path.bottleneck, others);
         }
     }
 
@@ -104,7 +104,7 @@ impl Sharing {
     /// Moves a connection out of the members that its bottleneck holds back.
     #[inline]
     pub(super) fn release(&mut self, number: u32) {
-        let node = self.ways.way(number).bottleneck;
+        let node = self.paths.path(number).bottleneck;
         self.held[node as usize] -= 1;
         let place = self.held[node as usize];
         self.swap(number, node, place);
@@ -113,18 +113,18 @@ impl Sharing {
     /// Moves a connection to another place among the members of a node.
     #[inline]
     fn swap(&mut self, number: u32, node: u32, place: u32) {
-        let from = std::mem::replace(&mut self.ways.hop_mut(number, node).place, place);
+        let from = std::mem::replace(&mut self.paths.hop_mut(number, node).place, place);
         if from != place {
             let members = &mut self.nodes[node as usize].members;
             members.swap(from as usize, place as usize);
             let other = members[from as usize].connection;
-            self.ways.hop_mut(other, node).place = from;
+            self.paths.hop_mut(other, node).place = from;
         }
     }
 
     /// Starts or stops treating a node as followed on the path of one of its members.
     pub(super) fn lead(&mut self, number: u32, node: u32, followed: bool) {
-        self.ways.lead(number, node, followed);
+        self.paths.lead(number, node, followed);
         self.write(number);
     }
 }

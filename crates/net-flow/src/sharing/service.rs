@@ -19,7 +19,7 @@ impl Sharing {
     #[inline]
     pub(super) fn had(&self, number: u32, now: Time) -> u128 {
         let offset = self.connections[number as usize].offset;
-        match self.ways.way(number).bottleneck {
+        match self.paths.path(number).bottleneck {
             NO_NODE => offset,
             node => self.service(node, now).wrapping_add(offset),
         }
@@ -30,7 +30,7 @@ impl Sharing {
         let had = self.had(number, now);
         let booked = std::mem::replace(&mut self.connections[number as usize].booked, had);
         let more = had.wrapping_sub(booked);
-        for hop in self.ways.hops(number) {
+        for hop in self.paths.hops(number) {
             self.carried[hop.node as usize] += more * u128::from(hop.usage);
         }
     }
@@ -38,7 +38,7 @@ impl Sharing {
     /// Records what all links carried up to `now`; rates have not changed since the last call.
     pub fn book_all(&mut self, now: Time) {
         for number in 0..self.connections.len() as u32 {
-            if self.ways.way(number).bottleneck != NO_NODE {
+            if self.paths.path(number).bottleneck != NO_NODE {
                 self.book(number, now);
             }
         }
@@ -64,7 +64,7 @@ impl Sharing {
 
     /// Makes `to` the bottleneck of a connection from now on.
     pub(super) fn hand_over(&mut self, number: u32, to: u32, now: Time) {
-        let from = self.ways.way(number).bottleneck;
+        let from = self.paths.path(number).bottleneck;
         let mut old = 0;
         if from != NO_NODE {
             old = self.service(from, now);
@@ -77,8 +77,8 @@ impl Sharing {
         }
         let new = self.service(to, now);
         self.connections[number as usize].hand_over(old, new);
-        self.ways.way_mut(number).bottleneck = to;
-        for hop in self.ways.followed(number) {
+        self.paths.path_mut(number).bottleneck = to;
+        for hop in self.paths.followed(number) {
             self.nodes[hop.node as usize].members[hop.place as usize].bottleneck = to;
         }
         self.hold(number, to);

@@ -24,22 +24,22 @@ impl Sharing {
             let (mut load, mut sharers, mut ceilings, mut next) = (0, 0, 0, u128::MAX);
             for (place, member) in node.members.iter().enumerate() {
                 let number = member.connection;
-                let (way, hop) = (self.ways.way(number), self.ways.hop(number, at));
+                let (path, hop) = (self.paths.path(number), self.paths.hop(number, at));
                 let (has, takes) = (self.has(number), u64::from(member.takes));
-                let leading = self.ways.followed(number).iter().map(|hop| hop.node);
+                let leading = self.paths.followed(number).iter().map(|hop| hop.node);
                 assert!(
                     !self.connections[number as usize].is_idle(),
                     "connections without messages are closed"
                 );
                 assert_eq!((hop.place as usize, hop.usage), (place, member.takes));
-                assert_eq!(way.bottleneck == at, place < held);
+                assert_eq!(path.bottleneck == at, place < held);
                 assert_eq!(leading.clone().any(|other| other == at), marks.followed);
                 if marks.followed {
-                    assert_eq!(member.bottleneck, way.bottleneck);
+                    assert_eq!(member.bottleneck, path.bottleneck);
                     let others = self.elsewhere(member).filter(|&other| other != at);
                     assert!(others.eq(leading.filter(|&other| other != at)));
                     assert!(
-                        way.bottleneck == at || has <= self.shares.top(at),
+                        path.bottleneck == at || has <= self.shares.top(at),
                         "node {at}: {has} above {}",
                         self.shares.top(at)
                     );
@@ -75,7 +75,7 @@ impl Sharing {
 /// class.
 #[derive(Clone, Debug)]
 struct Plain {
-    way: Vec<(u32, u32)>,
+    path: Vec<(u32, u32)>,
     weight: u32,
     class: u32,
 }
@@ -84,8 +84,8 @@ impl Plain {
     /// Opens it in the sharing under test.
     fn open(&self, sharing: &mut Sharing) -> u32 {
         let parts = PARTS / sharing.whole();
-        let way: Vec<(u32, u32)> = self.way.iter().map(|&(link, usage)| (link, usage / parts)).collect();
-        sharing.open(&way, self.weight, self.class)
+        let path: Vec<(u32, u32)> = self.path.iter().map(|&(link, usage)| (link, usage / parts)).collect();
+        sharing.open(&path, self.weight, self.class)
     }
 }
 
@@ -101,7 +101,7 @@ fn filled(capacities: &[f64], connections: &[&Plain]) -> Vec<f64> {
         while !rising.is_empty() {
             let mut usage = vec![0.0; left.len()];
             for &at in &rising {
-                for &(link, parts) in &connections[at].way {
+                for &(link, parts) in &connections[at].path {
                     usage[link as usize] +=
                         f64::from(connections[at].weight) * f64::from(parts) / f64::from(PARTS);
                 }
@@ -120,7 +120,7 @@ fn filled(capacities: &[f64], connections: &[&Plain]) -> Vec<f64> {
             left[step.1] = 0.0;
             rising.retain(|&at| {
                 connections[at]
-                    .way
+                    .path
                     .iter()
                     .all(|&(link, _)| left[link as usize] > 1e-9 * capacities[link as usize])
             });
@@ -146,9 +146,9 @@ fn any_connection(links: u32, classes: u32, split: bool) -> impl Strategy<Value 
     // The rounding error on a link of which a message takes little is multiplied on one that it takes whole.
     let parts = if split { vec![PARTS, PARTS / 2, PARTS / 3, PARTS / 16] } else { vec![PARTS] };
     let parts = prop::sample::select(parts);
-    let way = prop::collection::btree_map(0..links, parts, 1..=(links.min(5) as usize));
-    (way, 1u32..4, 0..classes).prop_map(|(way, weight, class)| Plain {
-        way: way.into_iter().collect(),
+    let path = prop::collection::btree_map(0..links, parts, 1..=(links.min(5) as usize));
+    (path, 1u32..4, 0..classes).prop_map(|(path, weight, class)| Plain {
+        path: path.into_iter().collect(),
         weight,
         class,
     })
@@ -234,7 +234,7 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
             let (plain, queue) = live.get_mut(&number).unwrap();
             prop_assert_eq!(sharing.start(now, number, Bytes(size), message), !queue.is_empty());
             queue.push_back(message);
-            for &(link, parts) in &plain.way {
+            for &(link, parts) in &plain.path {
                 *carried.entry(link).or_default() += u128::from(size) * 8 * BIT * u128::from(parts);
             }
             message += 1;
@@ -253,7 +253,7 @@ fn play(rates: &[u64], steps: &[Step], classes: u32, split: bool) -> Result<(), 
             let taken = |&(link, parts): &(u32, u32)| {
                 (rate - expected).abs() * f64::from(parts) / f64::from(PARTS) / capacities[link as usize]
             };
-            let apart = plain.way.iter().map(taken).fold(0.0, f64::max);
+            let apart = plain.path.iter().map(taken).fold(0.0, f64::max);
             prop_assert!(
                 apart <= if split { 1e-4 } else { 1e-9 },
                 "{plain:?} has {rate}, not {expected}, after {step:?}; before it {last:?}"

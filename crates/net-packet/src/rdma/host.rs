@@ -2,7 +2,7 @@
 
 use super::receiver::Answer;
 use crate::flow::{Connection, NEVER};
-use crate::gate::Waiting;
+use crate::packet::Waiting;
 use crate::packet::{Packet, age, offset, stamp};
 use crate::port::NONE;
 use crate::queue::{Event, EventKind};
@@ -37,8 +37,8 @@ impl Simulation {
             return;
         }
         sender.listed = true;
-        let port = self.ways.first(&state.there);
-        self.gate(port).ready.push_back(flow);
+        let port = self.paths.first(&state.there);
+        self.pausable(port).ready.push_back(flow);
         self.start(port);
     }
 
@@ -57,7 +57,7 @@ impl Simulation {
     /// Takes the next packet of the connections listed at a port, which take turns.
     pub(crate) fn pull(&mut self, port: u32) -> Option<Waiting> {
         loop {
-            let flow = self.gate(port).ready.pop_front()?;
+            let flow = self.pausable(port).ready.pop_front()?;
             let state = &mut self.flows[flow as usize];
             let Connection::Rdma(rdma) = &mut state.connection else { continue };
             let profile = &self.profiles[state.set as usize];
@@ -106,7 +106,7 @@ impl Simulation {
         let expected = receiver.expected;
         let notifies = packet.is(Packet::MARKED)
             && profile.dcqcn.is_some_and(|of| receiver.notifies(self.now, of.cnp_interval.0));
-        let back = self.ways.first(&state.back);
+        let back = self.paths.first(&state.back);
         let reply = Packet {
             flow: packet.flow,
             sequence: expected as u32,

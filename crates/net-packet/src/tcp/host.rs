@@ -21,7 +21,7 @@ impl Simulation {
     /// Sends whatever a flow may send.
     #[inline]
     pub(crate) fn send(&mut self, flow: u32, sink: &mut impl Sink) {
-        let port = self.ways.first(&self.flows[flow as usize].there);
+        let port = self.paths.first(&self.flows[flow as usize].there);
         let (now, stamp) = (self.now, stamp(self.now));
         while let Some((tcp, profile)) = self.tcp(flow)
             && let Some(segment) = tcp.sender.segment(now, profile)
@@ -41,8 +41,8 @@ impl Simulation {
                 let set = self.flows[flow as usize].set;
                 self.meter.at(now, set).retransmissions += 1;
             }
-            // A packet in a gate leaves when the gate says so.
-            if self.ports[port as usize].gate == NONE {
+            // When a packet leaves a queue that may be paused is not known yet.
+            if self.ports[port as usize].pausable == NONE {
                 self.leave(flow, next, self.ports[port as usize].drained(), sink);
             }
         }
@@ -56,7 +56,7 @@ impl Simulation {
         if packet.is(Packet::OPENS) {
             let flags = Packet::ACKNOWLEDGES | Packet::OPENS;
             let back = &mut self.flows[packet.flow as usize].back;
-            let (port, hop) = (self.ways.first(back), back.take());
+            let (port, hop) = (self.paths.first(back), back.take());
             self.begin(port, Packet { flags, hop, length: 0, ..packet });
             return;
         }
@@ -118,7 +118,7 @@ impl Simulation {
         }
         let back = &mut self.flows[flow as usize].back;
         packet.hop = back.take();
-        let port = self.ways.first(back);
+        let port = self.paths.first(back);
         self.begin(port, packet);
     }
 

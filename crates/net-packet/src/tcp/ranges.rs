@@ -3,8 +3,16 @@
 /// Ranges that do not touch each other, in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ranges {
-    /// `(start, end, when it last grew)`.
-    list: Vec<(u64, u64, u32)>,
+    list: Vec<Range>,
+    /// Number of times that a range grew.
+    grown: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Range {
+    start: u64,
+    end: u64,
+    /// When it last grew, as a number of [`Ranges::grown`].
     grown: u32,
 }
 
@@ -23,23 +31,23 @@ impl Ranges {
         if start >= end {
             return false;
         }
-        let first = self.list.partition_point(|&(_, last, _)| last < start);
-        let behind = self.list.partition_point(|&(begin, ..)| begin <= end);
+        let first = self.list.partition_point(|range| range.end < start);
+        let behind = self.list.partition_point(|range| range.start <= end);
         self.grown += 1;
         match self.list.get(first..behind) {
             Some([]) | None => {
-                self.list.insert(first, (start, end, self.grown));
+                self.list.insert(first, Range { start, end, grown: self.grown });
                 true
             }
             Some(touched) => {
-                if touched.len() == 1 && touched[0].0 <= start && end <= touched[0].1 {
+                if touched.len() == 1 && touched[0].start <= start && end <= touched[0].end {
                     // A repeated range counts as grown when blocks are ordered.
-                    self.list[first].2 = self.grown;
+                    self.list[first].grown = self.grown;
                     return false;
                 }
-                let from = touched[0].0.min(start);
-                let to = touched[touched.len() - 1].1.max(end);
-                self.list[first] = (from, to, self.grown);
+                let start = touched[0].start.min(start);
+                let end = touched[touched.len() - 1].end.max(end);
+                self.list[first] = Range { start, end, grown: self.grown };
                 self.list.drain(first + 1..behind);
                 true
             }
@@ -48,43 +56,43 @@ impl Ranges {
 
     /// Removes everything before `at`; returns the end of the range that contains `at`, or `at`.
     pub fn cut(&mut self, at: u64) -> u64 {
-        let behind = self.list.partition_point(|&(start, ..)| start <= at);
-        let reached = self.list[..behind].last().map_or(at, |&(_, end, _)| end.max(at));
+        let behind = self.list.partition_point(|range| range.start <= at);
+        let reached = self.list[..behind].last().map_or(at, |range| range.end.max(at));
         self.list.drain(..behind);
         reached
     }
 
     /// Removes everything before `at`, and keeps the rest of a range that contains `at`.
     pub fn forget(&mut self, at: u64) {
-        let over = self.list.partition_point(|&(_, end, _)| end <= at);
+        let over = self.list.partition_point(|range| range.end <= at);
         self.list.drain(..over);
         if let Some(first) = self.list.first_mut() {
-            first.0 = first.0.max(at);
+            first.start = first.start.max(at);
         }
     }
 
     /// Returns the three ranges that grew last, latest first, padded with empty ranges.
     pub fn latest(&self) -> Blocks {
-        let mut latest = [(0, 0, 0); 3];
+        let mut latest = [Range::default(); 3];
         for &range in &self.list {
-            let place = latest.iter().position(|known| known.2 < range.2);
+            let place = latest.iter().position(|known| known.grown < range.grown);
             if let Some(place) = place {
                 latest[place..].rotate_right(1);
                 latest[place] = range;
             }
         }
-        latest.map(|(start, end, _)| (start, end))
+        latest.map(|range| (range.start, range.end))
     }
 
     /// Iterates over the ranges as `(start, end)`, in ascending order.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + '_ {
-        self.list.iter().map(|&(start, end, _)| (start, end))
+        self.list.iter().map(|range| (range.start, range.end))
     }
 
     /// Returns the first range that ends after `at`.
     pub fn next_behind(&self, at: u64) -> Option<(u64, u64)> {
-        let first = self.list.partition_point(|&(_, end, _)| end <= at);
-        self.list.get(first).map(|&(start, end, _)| (start, end))
+        let first = self.list.partition_point(|range| range.end <= at);
+        self.list.get(first).map(|range| (range.start, range.end))
     }
 
     /// Counts the bytes of all ranges before `at`.

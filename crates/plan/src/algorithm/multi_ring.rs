@@ -89,8 +89,9 @@ mod tests {
     #[test]
     fn twelve_servers_have_rings_with_four_strides() {
         // topoopt2022 3.3: n = 12 has the rings p = 1, 5, 7, 11.
-        let possible: Vec<u32> =
-            (1..12).filter(|&stride| rings(&[stride]).offers(CollectiveKind::AllReduce, 12).is_ok()).collect();
+        let possible: Vec<u32> = (1..12)
+            .filter(|&stride| rings(&[stride]).offers(CollectiveKind::AllReduce, 12).is_ok())
+            .collect();
         assert_eq!(possible, [1, 5, 7, 11]);
         let all = rings(&possible);
         for (stream, &stride) in (0..).zip(&possible) {
@@ -116,8 +117,13 @@ mod tests {
         for ranks in 2..60u32 {
             for stride in 1..ranks {
                 let found = inverse(stride, ranks);
-                let expected = (1..ranks).find(|by| u64::from(stride) * u64::from(*by) % u64::from(ranks) == 1);
-                assert_eq!(found, expected.or(if ranks == 1 { Some(0) } else { None }), "{stride} of {ranks}");
+                let expected =
+                    (1..ranks).find(|by| u64::from(stride) * u64::from(*by) % u64::from(ranks) == 1);
+                assert_eq!(
+                    found,
+                    expected.or(if ranks == 1 { Some(0) } else { None }),
+                    "{stride} of {ranks}"
+                );
             }
         }
     }

@@ -6,7 +6,7 @@
 
 use super::estimate::{Case, Cost};
 use super::{Candidate, MOST_PEERS, Wiring};
-use crate::program::{Algorithm, Op, Seat, program};
+use crate::program::{Op, Seat, program};
 use std::collections::VecDeque;
 use syncline_units::{CollectiveKind, Time};
 
@@ -29,7 +29,7 @@ struct Branch {
 /// Times of a branch for one chunk: until the first and the last rank have it, and how long it keeps the link of rank
 /// 0 (`root`) and the busiest link behind that (`inner`) busy. One message keeps a link busy for `message`.
 #[derive(Clone, Copy, Debug)]
-struct Way {
+struct BranchTimes {
     earliest: u64,
     latest: u64,
     root: u64,
@@ -87,21 +87,21 @@ impl Case<'_> {
         if let Some(tree) = self.network.paths.as_ref().and_then(|paths| paths.tree(candidate)) {
             return Some(self.routed(candidate, tree));
         }
-        let ways = match candidate {
+        let branches = match candidate {
             // Has the same plan as direct.
             Candidate::Pairwise => return None,
             Candidate::Ring => vec![self.chain()],
-            _ => self.ways(&*candidate.algorithm())?,
+            _ => self.branches(candidate)?,
         };
-        ways.iter().map(|way| self.all_chunks(candidate, *way)).max_by_key(|cost| cost.whole)
+        branches.iter().map(|times| self.all_chunks(candidate, *times)).max_by_key(|cost| cost.whole)
     }
 
     /// The times of a chain through all ranks.
-    fn chain(&self) -> Way {
+    fn chain(&self) -> BranchTimes {
         let combine = self.reduction(self.kind != CollectiveKind::Broadcast, self.chunk);
         let busy = self.sends(self.network.rate, self.chunk, 1).max(combine);
         let hop = busy.saturating_add(self.latency(1)).saturating_add(combine);
-        Way {
+        BranchTimes {
             earliest: hop,
             latest: hop.saturating_mul(u64::from(self.ranks - 1)),
             root: busy,
@@ -111,12 +111,13 @@ impl Case<'_> {
     }
 
     /// The times of a broadcast's branches, one for each link of rank 0.
-    fn ways(&self, algorithm: &dyn Algorithm) -> Option<Vec<Way>> {
+    fn branches(&self, candidate: Candidate) -> Option<Vec<BranchTimes>> {
         let kind = CollectiveKind::Broadcast;
         let full = self.network.wiring == Wiring::Full;
-        if self.ranks > FOLLOWED || algorithm.name() == "direct" && !full && self.ranks > MOST_PEERS {
+        if self.ranks > FOLLOWED || candidate == Candidate::Direct && !full && self.ranks > MOST_PEERS {
             return None;
         }
+        let algorithm = candidate.algorithm();
         let streams = algorithm.streams(kind, self.ranks);
         let message = self.chunk.div_ceil(streams.into());
         let combine = self.reduction(self.kind != kind, message);
@@ -127,7 +128,8 @@ impl Case<'_> {
             let mut queue = VecDeque::from([(0u32, 0u64, None)]);
             while let Some((index, has, branch)) = queue.pop_front() {
                 let mut free = [has; 2];
-                for op in program(algorithm, Seat { kind, ranks: self.ranks, index, stream, reverse: false })
+                for op in
+                    program(&*algorithm, Seat { kind, ranks: self.ranks, index, stream, reverse: false })
                 {
                     let Op::Send { to, .. } = op else { continue };
                     let distance = (to + self.ranks - index) % self.ranks;
@@ -157,11 +159,11 @@ impl Case<'_> {
             let load = |&(rank, direction): &(u32, usize)| if full { 1 } else { messages(rank, direction) };
             busy.saturating_mul(senders.map(load).max().unwrap_or(0))
         };
-        let way = |branch: &Branch| {
+        let times = |branch: &Branch| {
             let (root, inner) = (busiest(branch, true), busiest(branch, false));
-            Way { earliest: branch.earliest, latest: branch.latest, root, inner, message: busy }
+            BranchTimes { earliest: branch.earliest, latest: branch.latest, root, inner, message: busy }
         };
-        Some(branches.iter().map(way).collect())
+        Some(branches.iter().map(times).collect())
     }
 
     /// The direction of a message to the rank `distance` places on, and the number of links of a ring that it uses.
@@ -176,10 +178,10 @@ impl Case<'_> {
     /// The cost of all chunks along a branch. In a broadcast they follow each other as fast as the busiest link
     /// allows. In a reduce the leaves send all their chunks at once, and the link of rank 0 is busy from the first
     /// arrival on. In an all-reduce each chunk comes back; only then has a rank finished it and begins the next wave.
-    fn all_chunks(&self, candidate: Candidate, way: Way) -> Cost {
+    fn all_chunks(&self, candidate: Candidate, times: BranchTimes) -> Cost {
         let (chunks, active) = self.lane(candidate);
         let waves_after_first = chunks.div_ceil(active) - 1;
-        let Way { earliest, latest, root, inner, message } = way;
+        let BranchTimes { earliest, latest, root, inner, message } = times;
         let behind = |busy: u64| busy.saturating_mul(chunks - 1);
         let whole = match self.kind {
             CollectiveKind::Reduce => {

@@ -65,8 +65,8 @@ pub fn workload(
     count_files(Path::new(prefix), ranks, mismatch)?;
     let groups = groups.map_or_else(|| Ok(Arc::default()), |file| files.groups(file))?;
     let traces = files.traces(prefix, ranks, || {
-        let mut look = || watch.look("reading the traces");
-        Traces::load_while(Path::new(prefix), ranks, Loading::default(), &mut look)
+        let mut check = || watch.check("reading the traces");
+        Traces::load_while(Path::new(prefix), ranks, Loading::default(), &mut check)
     })?;
     let mut problems = Diagnostics::new();
     let mut sharers = vec![Vec::new(); traces.graphs().len()];
@@ -86,7 +86,7 @@ pub fn workload(
     let orders = job.orders(&teams);
     let mut classes = Vec::new();
     for index in 0..traces.graphs().len() {
-        watch.look("building the task graphs")?;
+        watch.check("building the task graphs")?;
         match job.class(index, &orders[index], &teams[index], &mut problems) {
             Ok(class) => classes.push(class),
             Err(problem) => problems.push(*problem),

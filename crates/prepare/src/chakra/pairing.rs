@@ -43,7 +43,7 @@ impl TraceJob<'_> {
             Team::Alone => None,
             Team::Listed { role, .. } => {
                 let role = &self.roles[role.index()];
-                role.seat(rank).map(|seat| role.rank(seat.group, 0))
+                role.position_of(rank).map(|at| role.rank(at.group, 0))
             }
         }
     }

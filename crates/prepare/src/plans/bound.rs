@@ -47,7 +47,7 @@ struct PhaseKey {
     kind: CollectiveKind,
     axis: GroupAxis,
     cuts: Vec<GroupAxis>,
-    gates: Vec<GroupAxis>,
+    root_axes: Vec<GroupAxis>,
     dim: u16,
     algorithm: String,
 }
@@ -58,7 +58,7 @@ impl PhaseKey {
             kind: phase.kind,
             axis: phase.axis,
             cuts: phase.cuts.clone(),
-            gates: phase.gates.clone(),
+            root_axes: phase.root_axes.clone(),
             dim: phase.dim,
             algorithm: phase.algorithm.name().to_owned(),
         }
@@ -157,6 +157,6 @@ fn chains(plan: &Planned<'_>, quickest: &[(Rate, Time)]) -> Time {
         };
         chain(&*phase.algorithm, phase.kind, phase.axis.size, held(phase, shortest), plan.element, message)
     };
-    let alike = plan.phases.iter().zip(quickest).filter(|(phase, _)| phase.gates.is_empty());
+    let alike = plan.phases.iter().zip(quickest).filter(|(phase, _)| phase.root_axes.is_empty());
     Time(alike.filter_map(time).fold(0, u64::saturating_add))
 }

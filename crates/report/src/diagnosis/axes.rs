@@ -22,7 +22,7 @@ pub(crate) fn waits(summary: &mut Summary, scenario: &Scenario, prepared: &Prepa
     };
     let whole = u128::from(record.finish.0) * all;
     let after = match record.ended {
-        Ended::Finished if prepared.parts.is_empty() => whole.saturating_sub(sum(|rank| rank.finish.0)),
+        Ended::Finished if prepared.jobs.is_empty() => whole.saturating_sub(sum(|rank| rank.finish.0)),
         _ => 0,
     };
     let (mut bubble, mut skew) = (sum(|rank| rank.bubble.0), sum(|rank| rank.skew.0));
@@ -56,7 +56,7 @@ fn at_end(prepared: &Prepared) -> Track {
 /// nothing if spans are missing, if there are `most` of them, or if the job has no compute.
 pub(crate) fn trace_ends(prepared: &Prepared, record: &mut Record, most: u64) {
     let computes = record.ranks.iter().any(|rank| !rank.compute.is_zero());
-    if !computes || record.ended != Ended::Finished || !prepared.parts.is_empty() || record.spans.left_out > 0
+    if !computes || record.ended != Ended::Finished || !prepared.jobs.is_empty() || record.spans.left_out > 0
     {
         return;
     }

@@ -2,10 +2,9 @@
 
 use std::cmp::Reverse;
 use syncline_critical_path::{CriticalPath, Segment, Spent};
-use syncline_prepare::Prepared;
-use syncline_prepare::several::Member;
+use syncline_prepare::{Member, Prepared};
 use syncline_timeline::{PathKind, PathPart};
-use syncline_units::Time;
+use syncline_units::{TierId, Time};
 use syncline_workload::TaskKind;
 
 /// The times at which the path consists of messages.
@@ -29,10 +28,13 @@ struct PartLength<'a> {
 /// taken from queueing.
 pub(super) fn parts(prepared: &Prepared, path: &CriticalPath, stood_still: Time) -> Vec<PathPart> {
     let fabric = prepared.fabric.parts();
-    let name = |tier: u16| fabric.tiers.get(usize::from(tier)).map_or("network", |tier| &tier.name);
+    let name = |tier: Option<TierId>| tier.map_or("network", |tier| fabric.tiers[tier.index()].name.as_str());
     let mut lengths: Vec<PartLength<'_>> = Vec::new();
     let part = |kind, length| PartLength { kind, tier: None, length };
-    for &(spent, Time(length)) in &path.spent {
+    // Time-outs are taken from queueing on known tiers first.
+    let mut spent = path.spent.clone();
+    spent.sort_by_key(|&(spent, _)| spent == Spent::Queueing(None));
+    for (spent, Time(length)) in spent {
         match spent {
             Spent::Compute => {
                 lengths.extend(compute(prepared, path, length).map(|(kind, length)| part(kind, length)))
@@ -82,11 +84,11 @@ fn compute(prepared: &Prepared, path: &CriticalPath, length: u64) -> [(PathKind,
 
 /// Compute time of each rank of the job that the path's last rank belongs to.
 fn ranks_of_job<'a>(prepared: &Prepared, path: &'a CriticalPath) -> &'a [Time] {
-    let has = |part: &&Member| path.rank.0.wrapping_sub(part.share.first_rank) < part.share.ranks;
-    let part = prepared.parts.iter().find(has);
-    part.map_or(&path.computed, |part| {
-        let first = part.share.first_rank as usize;
-        &path.computed[first..first + part.share.ranks as usize]
+    let has = |job: &&Member| path.rank.0.wrapping_sub(job.share.first_rank) < job.share.ranks;
+    let job = prepared.jobs.iter().find(has);
+    job.map_or(&path.computed, |job| {
+        let first = job.share.first_rank as usize;
+        &path.computed[first..first + job.share.ranks as usize]
     })
 }
 

@@ -5,7 +5,7 @@ use syncline_critical_path::{CriticalPath, Spent};
 use syncline_engine::Record;
 use syncline_prepare::Prepared;
 use syncline_timeline::{PathKind, PathPart, Summary};
-use syncline_units::Time;
+use syncline_units::{TierId, Time};
 
 /// Predicts what a run saves with a faster part of its critical path, from that path and from how busy the links and
 /// ranks are that may become critical instead.
@@ -112,7 +112,9 @@ impl<'a> RunSavings<'a> {
             PathKind::Memory => Some(Spent::Memory),
             PathKind::Reduction => Some(Spent::Reduction),
             PathKind::Latency => Some(Spent::Latency),
-            PathKind::Bytes | PathKind::Queueing => tier().map(|tier| Spent::Bytes(tier as u16)),
+            PathKind::Bytes | PathKind::Queueing => {
+                tier().map(|tier| Spent::Bytes(Some(TierId(tier as u16))))
+            }
             PathKind::Bubble | PathKind::Skew | PathKind::Timeout => None,
         };
         match spent {

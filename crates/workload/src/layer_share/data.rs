@@ -12,7 +12,7 @@ use syncline_units::{Bytes, CollectiveKind, DataType};
 
 /// What copies exchange.
 pub(super) fn exchanges(layer: &Layer, by: &Division) -> Vec<Exchange> {
-    if by.data.size == 1 || layer.is_table() {
+    if by.data.size == 1 || layer.is_exchanged() {
         return Vec::new();
     }
     let parameters = by.parameters(layer);

@@ -43,7 +43,7 @@ pub(super) fn exchanges(layer: &Layer, by: &Division) -> Vec<Exchange> {
             let bytes = Bytes(by.parameters(layer).saturating_mul(by.types.gradients.bytes()));
             vec![Exchange::new(When::AfterWeightGrad, by.tensor.role, all_reduce, bytes)]
         }
-        Sharding::Replicated | Sharding::Divided | Sharding::Table => Vec::new(),
+        Sharding::Replicated | Sharding::Divided | Sharding::Exchange => Vec::new(),
     };
     let divided = by.recompute == Recompute::Full && by.divided_checkpoints && !by.sequence;
     let checkpoint = divided.then(|| among(When::BeforeRecompute, all_gather, inputs)).flatten();
@@ -58,7 +58,7 @@ pub(super) fn share(layer: &Layer, by: &Division) -> LayerShare {
         _ if whole => pass.clone(),
         Sharding::Gather | Sharding::Column => work(pass, portion, outputs),
         Sharding::Row => work(pass, portion, inputs),
-        Sharding::Divided | Sharding::Replicated | Sharding::Table => work(pass, portion, Cut::Count),
+        Sharding::Divided | Sharding::Replicated | Sharding::Exchange => work(pass, portion, Cut::Count),
     };
     let update = &layer.update;
     LayerShare {

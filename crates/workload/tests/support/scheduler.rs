@@ -183,7 +183,7 @@ impl<'a> Scheduler<'a> {
             }
             TaskKind::Collective { role, kind, bytes, .. } => {
                 let groups = &self.workload.roles[role.index()];
-                let seat = groups.seat(number).expect("the rank belongs to a group");
+                let own = groups.position_of(number).expect("the rank belongs to a group");
                 // The k-th collective of a role is the same one on every member.
                 let same = |other: &usize| match graph.tasks[other % graph.tasks.len()].kind {
                     TaskKind::Collective { role: others, .. } => {
@@ -196,7 +196,7 @@ impl<'a> Scheduler<'a> {
                     _ => false,
                 };
                 let counted = (0..at).filter(same).count();
-                let begun = self.begun.entry((role.index(), seat.group, counted)).or_default();
+                let begun = self.begun.entry((role.index(), own.group, counted)).or_default();
                 begun.push((rank, at));
                 if begun.len() == groups.size() as usize {
                     let end = now + (self.costs.collective)(kind, bytes.0);

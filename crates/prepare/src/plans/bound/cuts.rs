@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use syncline_engine::PhasePlan;
 use syncline_fabric::Parts;
-use syncline_fabric::parts::Way;
+use syncline_fabric::parts::LinkDirection;
 use syncline_units::{DimKind, LinkId, Rate, Time, Turn};
 use syncline_workload::Role;
 
@@ -107,7 +107,7 @@ enum Place {
     /// Links of one tier and direction that are in one set with `link`, once that is known.
     Tier {
         tier: usize,
-        way: Way,
+        direction: LinkDirection,
         link: Option<LinkId>,
     },
 }
@@ -184,7 +184,7 @@ impl Loads<'_> {
     /// Books the messages of a phase, and updates its best rate and latency. True if all messages were visited.
     fn phase(&mut self, number: u16, phase: &PhasePlan, quickest: &mut (Rate, Time)) -> bool {
         let role = self.plan.role;
-        let alike = phase.turn.filter(|_| phase.gates.is_empty());
+        let alike = phase.turn.filter(|_| phase.root_axes.is_empty());
         let ways = if self.plan.lanes[usize::from(phase.dim)].backward(phase.kind) > 0 { 2 } else { 1 };
         let mut known: [Option<Rc<Sends>>; 2] = [None, None];
         self.spent = 0;
@@ -280,8 +280,8 @@ impl Loads<'_> {
                 pass(Place::OutOf { vertex: ends.from, tier });
                 pass(Place::Into { vertex: ends.to, tier });
                 if inside {
-                    let way = self.parts.way(ends.from, ends.to);
-                    pass(Place::Tier { tier, way, link: None });
+                    let direction = self.parts.direction(ends.from, ends.to);
+                    pass(Place::Tier { tier, direction, link: None });
                 }
             }
         }
@@ -291,9 +291,9 @@ impl Loads<'_> {
         for (place, passed) in places.into_iter().filter(|(_, passed)| passed.len() == paths.len()) {
             let links = || paths.iter().zip(&passed).map(|(path, &at)| path[at]);
             let place = match (place, links().next()) {
-                (Place::Tier { tier, way, .. }, Some(first)) => {
+                (Place::Tier { tier, direction, .. }, Some(first)) => {
                     links().for_each(|link| self.joined.join(first, link));
-                    Place::Tier { tier, way, link: Some(first) }
+                    Place::Tier { tier, direction, link: Some(first) }
                 }
                 _ => place,
             };
@@ -325,8 +325,8 @@ impl Loads<'_> {
         let mut loads: BTreeMap<Place, Load> = BTreeMap::new();
         for (place, load) in std::mem::take(&mut self.loads) {
             let place = match place {
-                Place::Tier { tier, way, link: Some(link) } => {
-                    Place::Tier { tier, way, link: Some(self.joined.root(link)) }
+                Place::Tier { tier, direction, link: Some(link) } => {
+                    Place::Tier { tier, direction, link: Some(self.joined.root(link)) }
                 }
                 _ => place,
             };

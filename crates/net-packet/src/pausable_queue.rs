@@ -2,26 +2,14 @@
 //! leaves such a port is known only once it does, which costs a second event.
 
 use crate::layout::Switch;
-use crate::packet::Packet;
+use crate::packet::Waiting;
 use crate::parameters::Sharing;
 use crate::round_robin::RoundRobin;
 use std::collections::VecDeque;
 
-/// A packet in a queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) packet: Packet,
-    /// Bytes on the wire.
-    pub(crate) bytes: u32,
-    /// The link it arrived over; [`crate::port::NONE`] if a host sent it.
-    pub(crate) from: u32,
-    /// When it arrived.
-    pub(crate) came: u64,
-}
-
-/// The queue of a port.
+/// The queue of a port that may be paused or shares a buffer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct PausableQueue {
     /// Congestion notifications, which a pause does not hold up.
     pub(crate) urgent: VecDeque<Waiting>,
     /// All other packets. With `round_robin`, only the NPU's own; they go before the connections in `ready`.

@@ -16,7 +16,7 @@ pub(super) struct Hop {
 
 /// The path of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Way {
+pub(super) struct Path {
     /// The first of its hops.
     start: u32,
     len: u32,
@@ -28,7 +28,7 @@ pub(super) struct Way {
     pub(super) even: bool,
 }
 
-impl Way {
+impl Path {
     fn all(&self) -> Range<usize> {
         self.start as usize..(self.start + self.len) as usize
     }
@@ -36,38 +36,38 @@ impl Way {
 
 /// Paths of all connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Ways {
-    list: Vec<Way>,
+pub(super) struct Paths {
+    list: Vec<Path>,
     /// Hops of one path after those of the other; within a path, those with followed nodes come first.
     hops: Vec<Hop>,
 }
 
-impl Ways {
+impl Paths {
     /// Adds a path of `len` hops, not yet set up.
     pub(super) fn add(&mut self, len: u32) {
         let start = self.hops.len() as u32;
-        self.list.push(Way { start, len, followed: 0, bottleneck: NO_NODE, even: true });
+        self.list.push(Path { start, len, followed: 0, bottleneck: NO_NODE, even: true });
         self.hops.resize((start + len) as usize, Hop { node: NO_NODE, usage: 0, place: 0 });
     }
 
     /// Sets the nodes of a path, and what its connection takes of each. No node is followed yet.
     pub(super) fn set(&mut self, connection: u32, nodes: impl Iterator<Item = (u32, u32)>) {
-        let way = &mut self.list[connection as usize];
-        let hops = &mut self.hops[way.all()];
+        let path = &mut self.list[connection as usize];
+        let hops = &mut self.hops[path.all()];
         for (hop, (node, usage)) in hops.iter_mut().zip(nodes) {
             *hop = Hop { node, usage, place: 0 };
         }
-        way.followed = 0;
-        way.even = hops.iter().all(|hop| hop.usage == hops[0].usage);
+        path.followed = 0;
+        path.even = hops.iter().all(|hop| hop.usage == hops[0].usage);
     }
 
     #[inline]
-    pub(super) fn way(&self, connection: u32) -> &Way {
+    pub(super) fn path(&self, connection: u32) -> &Path {
         &self.list[connection as usize]
     }
 
     #[inline]
-    pub(super) fn way_mut(&mut self, connection: u32) -> &mut Way {
+    pub(super) fn path_mut(&mut self, connection: u32) -> &mut Path {
         &mut self.list[connection as usize]
     }
 
@@ -80,8 +80,8 @@ impl Ways {
     /// Returns the hops whose nodes are followed.
     #[inline]
     pub(super) fn followed(&self, connection: u32) -> &[Hop] {
-        let way = &self.list[connection as usize];
-        &self.hops[way.start as usize..(way.start + way.followed) as usize]
+        let path = &self.list[connection as usize];
+        &self.hops[path.start as usize..(path.start + path.followed) as usize]
     }
 
     /// Returns the hop of a node on a path.
@@ -98,11 +98,11 @@ impl Ways {
 
     /// Moves a node of a path to the followed ones, or out of them.
     pub(super) fn lead(&mut self, connection: u32, node: u32, followed: bool) {
-        let way = &mut self.list[connection as usize];
-        let hops = &mut self.hops[way.all()];
+        let path = &mut self.list[connection as usize];
+        let hops = &mut self.hops[path.all()];
         let from = hops.iter().position(|hop| hop.node == node).expect("the node is on the path");
-        way.followed -= u32::from(!followed);
-        hops.swap(from, way.followed as usize);
-        way.followed += u32::from(followed);
+        path.followed -= u32::from(!followed);
+        hops.swap(from, path.followed as usize);
+        path.followed += u32::from(followed);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn most(links: usize) -> Option<u32> {
 
 /// All paths of all connections.
 #[derive(Debug, Default)]
-pub(crate) struct Ways {
+pub(crate) struct Paths {
     ports: Vec<u32>,
 }
 
@@ -35,18 +35,18 @@ pub(crate) struct Bundle {
     turn: u16,
 }
 
-impl Ways {
+impl Paths {
     /// Adds paths of equal length that begin with the same port, at most [`most`] of them.
-    pub(crate) fn add(&mut self, ways: &[impl AsRef<[u32]>]) -> Bundle {
+    pub(crate) fn add(&mut self, paths: &[impl AsRef<[u32]>]) -> Bundle {
         let start = self.ports.len() as u32;
-        for way in ways {
-            self.ports.extend_from_slice(way.as_ref());
+        for path in paths {
+            self.ports.extend_from_slice(path.as_ref());
             self.ports.push(END);
         }
-        let (first, all) = (ways[0].as_ref(), self.ports.len() - start as usize);
+        let (first, all) = (paths[0].as_ref(), self.ports.len() - start as usize);
         debug_assert!(!first.is_empty() && all <= PLACES as usize, "the caller checked the paths");
         debug_assert!(
-            ways.iter().map(AsRef::as_ref).all(|way| way.len() == first.len() && way[0] == first[0])
+            paths.iter().map(AsRef::as_ref).all(|path| path.len() == first.len() && path[0] == first[0])
         );
         Bundle { start, each: first.len() as u16 + 1, all: all as u16, turn: 0 }
     }
@@ -103,11 +103,11 @@ mod tests {
     use super::*;
 
     /// Returns the ports that the next packet passes.
-    fn walked(ways: &Ways, of: &mut Bundle) -> Vec<u32> {
+    fn walked(paths: &Paths, of: &mut Bundle) -> Vec<u32> {
         let mut place = of.take();
         assert!(of.is_first(place));
         let mut ports = Vec::new();
-        while let Some(port) = ways.port(of, place) {
+        while let Some(port) = paths.port(of, place) {
             ports.push(port);
             place += 1;
             assert!(!of.is_first(place));
@@ -117,27 +117,27 @@ mod tests {
 
     #[test]
     fn packets_take_paths_in_turn() {
-        let mut ways = Ways::default();
-        let (mut alone, mut three) = (ways.add(&[[7, 8]]), ways.add(&[[1, 2, 9], [1, 4, 9], [1, 6, 9]]));
-        let taken = [(); 5].map(|()| walked(&ways, &mut three));
+        let mut paths = Paths::default();
+        let (mut alone, mut three) = (paths.add(&[[7, 8]]), paths.add(&[[1, 2, 9], [1, 4, 9], [1, 6, 9]]));
+        let taken = [(); 5].map(|()| walked(&paths, &mut three));
         assert_eq!(taken, [[1, 2, 9], [1, 4, 9], [1, 6, 9], [1, 2, 9], [1, 4, 9]]);
-        assert_eq!([(); 2].map(|()| walked(&ways, &mut alone)), [[7, 8]; 2]);
-        assert_eq!((ways.first(&alone), ways.first(&three)), (7, 1));
+        assert_eq!([(); 2].map(|()| walked(&paths, &mut alone)), [[7, 8]; 2]);
+        assert_eq!((paths.first(&alone), paths.first(&three)), (7, 1));
         assert_eq!((alone.count(), three.count()), (1, 3));
     }
 
     #[test]
     fn paths_can_use_every_position_that_packets_tell_apart() {
         for links in [1, 2, 4, 6, 100, 127, 128, 255] {
-            let mut ways = Ways::default();
+            let mut paths = Paths::default();
             let count = most(links).unwrap();
-            let last = |way: u32| (0..links).map(|hop| if hop + 1 == links { way } else { 0 }).collect();
+            let last = |path: u32| (0..links).map(|hop| if hop + 1 == links { path } else { 0 }).collect();
             let many: Vec<Vec<u32>> =
-                (0..count).map(|way| if links == 1 { vec![0] } else { last(way) }).collect();
-            let mut bundle = ways.add(&many);
+                (0..count).map(|path| if links == 1 { vec![0] } else { last(path) }).collect();
+            let mut bundle = paths.add(&many);
             assert_eq!(bundle.count(), count);
-            for way in many.iter().chain(&many) {
-                assert_eq!(walked(&ways, &mut bundle), *way);
+            for path in many.iter().chain(&many) {
+                assert_eq!(walked(&paths, &mut bundle), *path);
             }
         }
         assert_eq!([4, 6, 255, 256, usize::MAX].map(most), [Some(51), Some(36), Some(1), None, None]);
