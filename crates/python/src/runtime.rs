@@ -1,13 +1,11 @@
 //! The runtime, for Python: communicators that work on memory of Python objects.
 //!
-//! - [`certificates`]: keys and certificates by which members of a job know each other;
+//! - [`certificates`]: keys and certificates by which members of a job authenticate each other;
 //! - [`completions`]: the queue of finished operations, whose callbacks Python runs;
 //! - [`hub`]: parameter hubs, and workers that join jobs on them;
 //! - [`memory`]: memory of Python objects, and what keeps it valid;
 //! - [`operations`]: operations under way, and the memory that they use;
 //! - [`raised`]: signals and exceptions that Python raises while Rust waits.
-
-#![allow(unsafe_code)]
 
 pub(crate) mod certificates;
 pub(crate) mod completions;
@@ -22,7 +20,7 @@ use memory::{Lent, Memory};
 use operations::{Begun, Held, Operations};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use raised::{LOOK, Raised};
+use raised::{LOOK, Raised, in_this_process};
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -45,11 +43,13 @@ use syncline_reduction::Reduction;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
 /// Closes this process's copies of its parent's connections. `syncline.runtime.at_exit` calls it in a forked child, right
-/// after the fork; nothing else may call it.
+/// after the fork. In other processes it does nothing.
 #[pyfunction]
+#[allow(unsafe_code)]
 pub(crate) fn forked() {
-    // SAFETY: Python calls this through `os.register_at_fork`, before other Python code runs in the child. What the
-    // runtime made before the fork is in `Own`, which neither uses nor drops it in the child.
+    // SAFETY: Python objects hold what the runtime made before the fork in `Own`, which neither uses nor drops it in a
+    // child. Everything else is on the stacks of threads that the child does not have, or on the stack of a call that
+    // waits, such as a join. A child never returns there: `raised::in_this_process` ends it.
     unsafe { syncline_transport::forks::close_inherited_sockets() }
 }
 
@@ -256,7 +256,8 @@ impl Communicator {
         let mut announced = |addresses: &[SocketAddr]| {
             let Some(announce) = &announce else { return Ok(()) };
             let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-            let called = Python::attach(|py| announce.call1(py, (addresses,)).map(drop));
+            let call = || Python::attach(|py| announce.call1(py, (addresses,)).map(drop));
+            let called = in_this_process(call);
             called.map_err(|error| {
                 raised.put(error);
                 JoinError {
@@ -307,9 +308,8 @@ impl Communicator {
                 wanted: &mut raised.wanted(),
                 notice: &mut |what| {
                     // An exception in `notice` does not end the join.
-                    _ = notice
-                        .as_ref()
-                        .map(|notice| Python::attach(|py| notice.call1(py, (what,)).map(drop)));
+                    let call = |notice: &Py<PyAny>| Python::attach(|py| notice.call1(py, (what,)).map(drop));
+                    _ = notice.as_ref().map(|notice| in_this_process(|| call(notice)));
                 },
             };
             let session = join_with(&own, &mut books, settings, hooks);
@@ -464,6 +464,7 @@ impl Communicator {
     }
 
     /// Sends memory to a rank. `space` is 0 for applications.
+    #[allow(unsafe_code)]
     fn send(&self, py: Python<'_>, memory: Py<Memory>, to: u32, space: u64, tag: i64) -> PyResult<Pending> {
         self.operations.begin(py, Lent::new(Some(memory), None), |ranks, lent| {
             // SAFETY: only the transfer that is returned gets the region, and `Operations` holds `lent` until it has ended.
@@ -473,6 +474,7 @@ impl Communicator {
     }
 
     /// Receives into memory from a rank, or from any. Arguments are as in [`Communicator::send`].
+    #[allow(unsafe_code)]
     fn receive(
         &self,
         py: Python<'_>,
@@ -492,6 +494,7 @@ impl Communicator {
     /// touch the memory until the operation is over.
     #[pyo3(signature = (kind, reduction, root, in_order, input, output, keep))]
     #[expect(clippy::too_many_arguments, reason = "one call for each collective of a training step")]
+    #[allow(unsafe_code)]
     fn begin(
         &self,
         py: Python<'_>,

@@ -16,8 +16,6 @@
 //! | 512..516, 640..644 | what the first side, the second side waits for while it sleeps |
 //! | 4096.. | the first ring, then the second |
 
-#![allow(unsafe_code)]
-
 #[cfg(not(loom))]
 mod memory;
 #[cfg(loom)]
@@ -95,6 +93,7 @@ type Ends = (Writer, Reader, Sleep);
 ///
 /// # Safety
 /// The ends of each side are made once, in one process, for all mappings of the memory.
+#[allow(unsafe_code)]
 unsafe fn ends(memory: &Arc<Memory>, capacity: usize, side: Side) -> Ends {
     let side = match side {
         Side::First => 0,
@@ -118,6 +117,7 @@ unsafe fn ends(memory: &Arc<Memory>, capacity: usize, side: Side) -> Ends {
 
 /// The ends of both sides of memory that has no other mapping.
 #[cfg(test)]
+#[allow(unsafe_code)]
 fn both_sides(memory: Memory, capacity: usize) -> (Ends, Ends) {
     let memory = Arc::new(memory);
     // SAFETY: the memory was moved here, so these are its only ends.
@@ -152,6 +152,7 @@ impl Writer {
 
     /// Writes as much of `bytes` as fits into `room`, makes it visible to the reader, and returns its length. It
     /// never exceeds the number that [`Writer::room`] returned.
+    #[allow(unsafe_code)]
     pub(super) fn write(&mut self, bytes: &[u8], room: usize) -> usize {
         let end = &mut self.0;
         let most = bytes.len().min(room).min(end.capacity - (end.ours - end.theirs) as usize);
@@ -193,10 +194,11 @@ impl Reader {
 
     /// Calls `look` with the next contiguous bytes, at most `most`, of those that [`Reader::waiting`] counted. An
     /// incorrect writer may change them at any time. Copy or combine them, but base no decision on reading them twice.
+    #[allow(unsafe_code)]
     pub(super) fn read<R>(&self, most: usize, look: impl FnOnce(&[u8]) -> R) -> R {
         let end = &self.0;
         let (place, length) = end.piece(end.ours, most.min((end.theirs - end.ours) as usize));
-        // SAFETY: a correct writer does not change the bytes until `consume`, which borrows this end exclusively.
+        // SAFETY: `piece` lies within the ring, and this process does not write the ring that it reads.
         unsafe { end.memory.read(place, length, look) }
     }
 
