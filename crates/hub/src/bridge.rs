@@ -48,6 +48,8 @@ pub(super) struct Bridge {
     between: Between,
     rack: u32,
     racks: u32,
+    /// The number of workers of each rack.
+    workers: Vec<u16>,
     exchanges: BTreeMap<u32, RackExchange>,
 }
 
@@ -59,8 +61,9 @@ pub(super) struct Tools<'a> {
 }
 
 impl Bridge {
-    pub(super) fn new(between: Between, rack: u32, racks: u32) -> Self {
-        Self { between, rack, racks, exchanges: BTreeMap::new() }
+    /// Creates the exchange of a hub in `rack`. `workers` has the number of workers of each rack.
+    pub(super) fn new(between: Between, rack: u32, workers: Vec<u16>) -> Self {
+        Self { between, rack, racks: workers.len() as u32, workers, exchanges: BTreeMap::new() }
     }
 
     /// Returns the rack of this hub.
@@ -76,8 +79,26 @@ impl Bridge {
         (self.rack + self.racks - 1) % self.racks
     }
 
-    /// Returns whether a sum from a rack is expected now. `total` says that it is the sum of all racks.
-    pub(super) fn expects(&self, from: u32, chunk: u32, total: bool) -> bool {
+    /// Returns how many workers can have contributed to a sum from a rack.
+    fn most_contributors(&self, from: u32, chunk: u32, total: bool) -> u16 {
+        let owner = chunk % self.racks;
+        match self.between {
+            _ if total => self.workers.iter().sum(),
+            Between::Sharded => self.workers[from as usize],
+            Between::Ring => {
+                let racks = (from + self.racks - owner - 1) % self.racks + 1;
+                (1..=racks).map(|next| self.workers[((owner + next) % self.racks) as usize]).sum()
+            }
+        }
+    }
+
+    /// Returns whether a sum from a rack is expected now. `total` says that it is the sum of all racks. A sum of more
+    /// contributors than it can have is not.
+    pub(super) fn expects(&self, from: u32, chunk: u32, total: bool, contributors: u16) -> bool {
+        self.expects_from(from, chunk, total) && contributors <= self.most_contributors(from, chunk, total)
+    }
+
+    fn expects_from(&self, from: u32, chunk: u32, total: bool) -> bool {
         let owner = chunk % self.racks;
         let exchange = self.exchanges.get(&chunk);
         if total {
@@ -134,8 +155,8 @@ impl Bridge {
         }
         exchange.sent = true;
         let mut sums = std::mem::take(&mut exchange.sums);
-        // A job has at most 4096 workers, so only a peer that lies can make this saturate.
-        let contributors = sums.values().fold(0u16, |all, sum| all.saturating_add(sum.contributors));
+        // `expects` has checked each number, so this is at most the number of the job's workers.
+        let contributors = sums.values().map(|sum| sum.contributors).sum();
         // In a ring, the sum that was received comes first, and this rack's sum is added to it.
         let order: Vec<u32> = match self.between {
             Between::Sharded => sums.keys().copied().collect(),
@@ -211,7 +232,7 @@ mod tests {
             order in prop::collection::vec(any::<prop::sample::Index>(), 200),
         ) {
             let between = if ring { Between::Ring } else { Between::Sharded };
-            let mut bridges: Vec<Bridge> = (0..racks).map(|rack| Bridge::new(between, rack, racks)).collect();
+            let mut bridges: Vec<Bridge> = (0..racks).map(|rack| Bridge::new(between, rack, vec![1; racks as usize])).collect();
             let mut pool = Pool::default();
             let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
             // Two steps, one after the other at each rack.
@@ -236,7 +257,10 @@ mod tests {
                 } else {
                     let (from, to) = ready[pick - able.len()];
                     let (total, value, contributors) = network.get_mut(&(from, to)).unwrap().pop_front().unwrap();
-                    prop_assert!(bridges[to as usize].expects(from, chunk, total), "{} {} {}", from, to, total);
+                    prop_assert!(
+                        bridges[to as usize].expects(from, chunk, total, contributors),
+                        "{} {} {}", from, to, total
+                    );
                     let sum = Sum { buffer: one(value), contributors };
                     (to, bridges[to as usize].received(from, chunk, total, sum, &mut tools))
                 };
@@ -260,15 +284,31 @@ mod tests {
 
     #[test]
     fn a_sum_is_expected_only_from_the_right_rack_at_the_right_time() {
-        let sharded = Bridge::new(Between::Sharded, 1, 3);
+        let sharded = Bridge::new(Between::Sharded, 1, vec![1; 3]);
+        let ring = Bridge::new(Between::Ring, 1, vec![1; 3]);
+        let expects = |bridge: &Bridge, from, chunk, total| bridge.expects(from, chunk, total, 1);
         // Rack 1 owns chunk 1. It gets nothing of other chunks before it has sent its own sum.
         assert!(
-            sharded.expects(0, 1, false) && !sharded.expects(0, 1, true) && !sharded.expects(1, 1, false)
+            expects(&sharded, 0, 1, false)
+                && !expects(&sharded, 0, 1, true)
+                && !expects(&sharded, 1, 1, false)
         );
-        assert!(!sharded.expects(0, 0, false) && !sharded.expects(0, 0, true));
-        let ring = Bridge::new(Between::Ring, 1, 3);
-        assert!(ring.expects(0, 1, false) && !ring.expects(2, 1, false));
+        assert!(!expects(&sharded, 0, 0, false) && !expects(&sharded, 0, 0, true));
+        assert!(expects(&ring, 0, 1, false) && !expects(&ring, 2, 1, false));
         // Rack 1 comes after the owner of chunk 0, so it begins.
-        assert!(!ring.expects(0, 0, false));
+        assert!(!expects(&ring, 0, 0, false));
+    }
+    #[test]
+    fn a_rack_cannot_count_more_contributors_than_its_sum_can_have() {
+        let mut sharded = Bridge::new(Between::Sharded, 1, vec![2, 3, 4]);
+        assert!(sharded.expects(0, 1, false, 2) && !sharded.expects(0, 1, false, 3));
+        let mut pool = Pool::default();
+        let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
+        sharded.summed(0, Sum { buffer: one(1), contributors: 3 }, &mut tools);
+        assert!(sharded.expects(0, 0, true, 9) && !sharded.expects(0, 0, true, 10));
+        // A sum of chunk 1, which rack 1 owns, includes racks 2 and 0; one of chunk 2, which rack 2 owns, only rack 0.
+        let ring = Bridge::new(Between::Ring, 1, vec![2, 3, 4]);
+        assert!(ring.expects(0, 1, false, 6) && !ring.expects(0, 1, false, 7));
+        assert!(ring.expects(0, 2, false, 2) && !ring.expects(0, 2, false, 3));
     }
 }

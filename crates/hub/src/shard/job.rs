@@ -85,9 +85,10 @@ impl ShardJob {
     /// Sets the memory that the job may use, and the rack of this hub, if the job has racks.
     pub(super) fn set_up(&mut self, rack: Option<u32>, bounds: Bounds) {
         if let (Some(racks), Some(rack)) = (&self.contract.terms.racks, rack) {
-            let all = racks.hubs.len();
-            self.bridge = Some(Bridge::new(racks.between, rack, all as u32));
-            self.racks = (0..all).map(|_| RackPath::default()).collect();
+            let mut workers = vec![0; racks.hubs.len()];
+            racks.of.iter().for_each(|&of| workers[of as usize] += 1);
+            self.racks = workers.iter().map(|_| RackPath::default()).collect();
+            self.bridge = Some(Bridge::new(racks.between, rack, workers));
             for (active, &of) in self.active.iter_mut().zip(&racks.of) {
                 *active = of == rack;
             }
