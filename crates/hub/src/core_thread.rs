@@ -36,7 +36,7 @@ pub(super) enum Command {
     LoseWorker { job: u32, worker: u32 },
     /// Close the connection to a worker that was lost before its job began.
     DropWorker { job: u32, worker: u32 },
-    /// Let a restarted worker continue where it was, and report the steps behind it.
+    /// Let a restarted worker continue where it was, and report the steps that it has completed.
     Resume { job: u32, worker: u32, attempt: Attempt },
     /// Expect another worker to announce a restarted worker, and report then.
     Expect { job: u32, worker: u32, attempt: Attempt },
@@ -247,7 +247,9 @@ impl Core {
                     }
                     if let Err(error) = self.connections.add(&mut self.shard, number, connection) {
                         self.shard.detach(number);
-                        let trouble = Trouble::closed(&format!("it cannot be waited for: {error}"));
+                        let what =
+                            format!("could not be served: the hub cannot register its connection ({error})");
+                        let trouble = Trouble { kind: FaultKind::Closed, what };
                         self.report(Report::Lost { job, peer, trouble });
                     }
                 }

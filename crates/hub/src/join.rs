@@ -362,7 +362,7 @@ fn open_hub(
 
 /// What hubs say when a worker may begin.
 struct Begun {
-    /// The steps of each vector that are behind the worker.
+    /// The steps that the worker has completed, of each vector.
     steps: Vec<u64>,
     /// Whether the job begins now.
     fresh: bool,
@@ -409,7 +409,7 @@ fn begin(
                         begun[hub] = Some(steps);
                     }
                     FromHub::Begin { .. } => {
-                        return Err(lost(hub, "lists other vectors".to_owned()).into());
+                        return Err(lost(hub, "lists different vectors".to_owned()).into());
                     }
                     FromHub::Verdict { blame, trouble } => {
                         let error = JoinError::new(format!("{blame} {trouble}"));

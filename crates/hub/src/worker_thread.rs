@@ -151,7 +151,8 @@ impl WorkerThread {
             match self.cores.wait(&self.client) {
                 Ok(others) => control_ready |= !others.is_empty(),
                 Err(error) => {
-                    let trouble = Trouble::closed(&format!("it cannot wait for its connections: {error}"));
+                    let what = format!("cannot wait for its connections: {error}");
+                    let trouble = Trouble { kind: FaultKind::Closed, what };
                     self.fail(Blame::Rank(self.rank), trouble);
                     // New exchanges still end with this fault. Nothing else is left to do.
                     std::thread::sleep(self.heartbeats.interval());

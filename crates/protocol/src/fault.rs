@@ -300,7 +300,7 @@ pub enum ProtocolError {
         /// The operation.
         operation: Operation,
     },
-    /// The peer announces another operation under a number than this rank.
+    /// The peer announces a different operation under the same number.
     Differs {
         /// This rank.
         rank: u32,
@@ -354,7 +354,7 @@ impl fmt::Display for ProtocolError {
             Self::Differs { rank, announced } => {
                 let Announced { ours, theirs } = &**announced;
                 if ours.operation == theirs.operation {
-                    write!(f, "runs another plan than rank {rank} for {}", ours.operation)?;
+                    write!(f, "runs a different plan from rank {rank}'s for {}", ours.operation)?;
                     return write!(f, " ({} chunks instead of {})", theirs.chunks, ours.chunks);
                 }
                 write!(f, "asks for {}, but rank {rank} asks for {}", theirs.operation, ours.operation)

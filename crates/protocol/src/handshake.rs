@@ -430,7 +430,7 @@ impl Acceptor {
                 };
                 let proof = unhex(&proof).unwrap_or_default();
                 if !self.authentication.verify("initiator", transcript, &proof) {
-                    return Err(refuse("the key is not this job's".to_owned()));
+                    return Err(refuse("the key does not match this job's key".to_owned()));
                 }
                 admit(hello).map_err(refuse_with)?;
                 Ok(Next::Done(encode(&Answer::Accepted)))
@@ -448,7 +448,7 @@ impl Acceptor {
             ));
         }
         if self.job.as_ref().is_some_and(|job| *job != hello.job) {
-            return Err("this process serves a job of another name".to_owned());
+            return Err("this process serves a job with a different name".to_owned());
         }
         Ok(())
     }
@@ -609,7 +609,7 @@ mod tests {
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
             assert!(matches!(acceptor.received(&hello, |_| Ok(())), Ok(Next::Send(_))));
             let refused = acceptor.received(&encode(&Proof { proof: proof.to_owned() }), |_| Ok(()));
-            assert!(refused.unwrap_err().why.contains("not this job's"), "{proof}");
+            assert!(refused.unwrap_err().why.contains("does not match this job's key"), "{proof}");
         }
     }
 

@@ -18,8 +18,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Window in which a peer counts as alive: `silence` minus two intervals, so a peer that another machine found silent
-    /// but this one still hears was heard after that silence began.
+    /// A peer heard from within this window is alive. It is `silence` minus two intervals: such a peer sent something
+    /// after any silence that another machine reports now had begun.
     pub fn recent(&self) -> Duration {
         self.silence.saturating_sub(2 * self.interval)
     }

@@ -33,7 +33,7 @@ use std::os::fd::OwnedFd;
 /// that all rings of a member stay in its cache.
 pub const CAPACITY: usize = 256 << 10;
 
-/// The most bytes that are lent or copied at once, so that the other side can go on meanwhile.
+/// Most bytes lent or copied per call, so that both sides work in parallel.
 const PIECE: usize = 64 << 10;
 
 /// The first bytes of an offer.

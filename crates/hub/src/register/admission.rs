@@ -124,7 +124,7 @@ impl Register {
         match &job.workers[worker as usize] {
             State::Absent => {}
             State::OtherRack => {
-                let why = format!("rank {worker} is in another rack than this hub");
+                let why = format!("rank {worker} is in a different rack from this hub");
                 return self.refuse(connection, why, true);
             }
             State::Lost(_) | State::Left if policy != LossPolicy::Fail => {}

@@ -17,7 +17,7 @@ pub(super) struct Rejoining {
     attempt: u64,
     /// The control connection of the leader, if one announces the worker. All cores must report the same steps then.
     leader: Option<u32>,
-    /// What each core has reported: for each vector with chunks there, the steps behind the worker.
+    /// What each core has reported: for each vector with chunks there, the steps that the worker has completed.
     reports: BTreeMap<u32, BTreeMap<u32, u64>>,
 }
 

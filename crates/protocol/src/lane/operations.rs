@@ -210,7 +210,7 @@ impl Operations {
         Ok(())
     }
 
-    /// Decides where the message goes that is about to arrive, and how long it is.
+    /// Returns the length and the destination of the payload that follows a message's header.
     pub(super) fn landing(
         &mut self,
         rank: u32,
