@@ -45,7 +45,7 @@ impl LaneHandle {
     /// Sends a command. Does nothing if the thread has ended.
     pub(super) fn send(&self, command: Command) {
         if self.commands.send(command).is_ok() {
-            self.waker.ring();
+            self.waker.wake();
         }
     }
 }

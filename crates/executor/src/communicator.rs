@@ -55,7 +55,7 @@ impl Executor for Threads {
         _ = self.reports.send(Report::Verdict { blame, trouble });
     }
 
-    fn alone(&self) {
+    fn coordinator_left(&self) {
         _ = self.reports.send(Report::CoordinatorGone);
     }
 

@@ -25,7 +25,7 @@ use syncline_protocol::handshake::{Hello, Role};
 use syncline_transport::congestion;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
-use syncline_transport::handshaking::MOST;
+use syncline_transport::handshaking::MAX_PENDING;
 use syncline_transport::pending_handshakes::PendingHandshakes;
 use syncline_transport::random;
 use syncline_transport::socket::{Socket, Stream};
@@ -229,11 +229,11 @@ impl AdmissionThread {
     fn accept(&mut self) -> bool {
         let mut more = false;
         for listener in &self.listeners {
-            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
+            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MAX_PENDING);
             more |= accepted
                 .map(|(stream, _)| self.pending.add(stream, &self.setup.trust, None, self.poll.registry()))
                 .count()
-                == MOST;
+                == MAX_PENDING;
         }
         more
     }

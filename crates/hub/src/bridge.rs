@@ -10,7 +10,7 @@
 //!
 //! Either way a hub sends and receives `2 (R - 1) / R` of the model.
 
-use super::terms::Between;
+use super::terms::RackExchangeMode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_protocol::memory::{Buffer, Pool};
@@ -45,7 +45,7 @@ struct RackExchange {
 /// The exchange of one core with the same core of other racks.
 #[derive(Debug)]
 pub(super) struct Bridge {
-    between: Between,
+    exchange_mode: RackExchangeMode,
     rack: u32,
     racks: u32,
     /// The number of workers of each rack.
@@ -62,8 +62,8 @@ pub(super) struct Tools<'a> {
 
 impl Bridge {
     /// Creates the exchange of a hub in `rack`. `workers` has the number of workers of each rack.
-    pub(super) fn new(between: Between, rack: u32, workers: Vec<u16>) -> Self {
-        Self { between, rack, racks: workers.len() as u32, workers, exchanges: BTreeMap::new() }
+    pub(super) fn new(exchange_mode: RackExchangeMode, rack: u32, workers: Vec<u16>) -> Self {
+        Self { exchange_mode, rack, racks: workers.len() as u32, workers, exchanges: BTreeMap::new() }
     }
 
     /// Returns the rack of this hub.
@@ -82,10 +82,10 @@ impl Bridge {
     /// Returns how many workers can have contributed to a sum from a rack.
     fn most_contributors(&self, from: u32, chunk: u32, total: bool) -> u16 {
         let owner = chunk % self.racks;
-        match self.between {
+        match self.exchange_mode {
             _ if total => self.workers.iter().sum(),
-            Between::Sharded => self.workers[from as usize],
-            Between::Ring => {
+            RackExchangeMode::Sharded => self.workers[from as usize],
+            RackExchangeMode::Ring => {
                 let racks = (from + self.racks - owner - 1) % self.racks + 1;
                 (1..=racks).map(|next| self.workers[((owner + next) % self.racks) as usize]).sum()
             }
@@ -102,16 +102,16 @@ impl Bridge {
         let owner = chunk % self.racks;
         let exchange = self.exchanges.get(&chunk);
         if total {
-            let source = match self.between {
-                Between::Sharded => owner,
-                Between::Ring => self.previous(),
+            let source = match self.exchange_mode {
+                RackExchangeMode::Sharded => owner,
+                RackExchangeMode::Ring => self.previous(),
             };
             return self.rack != owner && from == source && exchange.is_some_and(|exchange| exchange.sent);
         }
-        let expected = match self.between {
-            Between::Sharded => self.rack == owner && from != self.rack,
+        let expected = match self.exchange_mode {
+            RackExchangeMode::Sharded => self.rack == owner && from != self.rack,
             // The rack after the owner begins, so nothing is sent to it.
-            Between::Ring => from == self.previous() && self.previous() != owner,
+            RackExchangeMode::Ring => from == self.previous() && self.previous() != owner,
         };
         expected && !exchange.is_some_and(|exchange| exchange.sums.contains_key(&from) || exchange.sent)
     }
@@ -140,11 +140,11 @@ impl Bridge {
 
     fn advance(&mut self, chunk: u32, tools: &mut Tools<'_>) -> Vec<Output> {
         let owner = chunk % self.racks;
-        let needed = match self.between {
-            Between::Sharded if self.rack == owner => self.racks,
-            Between::Sharded => 1,
-            Between::Ring if self.racks == 1 || self.previous() == owner => 1,
-            Between::Ring => 2,
+        let needed = match self.exchange_mode {
+            RackExchangeMode::Sharded if self.rack == owner => self.racks,
+            RackExchangeMode::Sharded => 1,
+            RackExchangeMode::Ring if self.racks == 1 || self.previous() == owner => 1,
+            RackExchangeMode::Ring => 2,
         };
         let (rack, previous) = (self.rack, self.previous());
         let Some(exchange) = self.exchanges.get_mut(&chunk).filter(|exchange| !exchange.sent) else {
@@ -158,9 +158,11 @@ impl Bridge {
         // `expects` has checked each number, so this is at most the number of the job's workers.
         let contributors = sums.values().map(|sum| sum.contributors).sum();
         // In a ring, the sum that was received comes first, and this rack's sum is added to it.
-        let order: Vec<u32> = match self.between {
-            Between::Sharded => sums.keys().copied().collect(),
-            Between::Ring => [previous, rack].into_iter().filter(|each| sums.contains_key(each)).collect(),
+        let order: Vec<u32> = match self.exchange_mode {
+            RackExchangeMode::Sharded => sums.keys().copied().collect(),
+            RackExchangeMode::Ring => {
+                [previous, rack].into_iter().filter(|each| sums.contains_key(each)).collect()
+            }
         };
         let mut all: Vec<Buffer> = order.iter().filter_map(|each| Some(sums.remove(each)?.buffer)).collect();
         let buffer = if all.len() == 1 {
@@ -176,9 +178,9 @@ impl Bridge {
         if self.rack == owner {
             return self.pass_on(chunk, Sum { buffer, contributors }, tools);
         }
-        let to = match self.between {
-            Between::Sharded => owner,
-            Between::Ring => self.next(),
+        let to = match self.exchange_mode {
+            RackExchangeMode::Sharded => owner,
+            RackExchangeMode::Ring => self.next(),
         };
         vec![Output::Send { to, total: false, sum: Arc::new(buffer), contributors }]
     }
@@ -187,10 +189,12 @@ impl Bridge {
     fn pass_on(&mut self, chunk: u32, total: Sum, tools: &mut Tools<'_>) -> Vec<Output> {
         self.exchanges.remove(&chunk);
         let owner = chunk % self.racks;
-        let to: Vec<u32> = match self.between {
-            Between::Sharded if self.rack == owner => (0..self.racks).filter(|&rack| rack != owner).collect(),
-            Between::Ring if self.next() != owner => vec![self.next()],
-            Between::Sharded | Between::Ring => Vec::new(),
+        let to: Vec<u32> = match self.exchange_mode {
+            RackExchangeMode::Sharded if self.rack == owner => {
+                (0..self.racks).filter(|&rack| rack != owner).collect()
+            }
+            RackExchangeMode::Ring if self.next() != owner => vec![self.next()],
+            RackExchangeMode::Sharded | RackExchangeMode::Ring => Vec::new(),
         };
         if to.is_empty() {
             return vec![Output::Total(total)];
@@ -231,8 +235,8 @@ mod tests {
             ring in any::<bool>(),
             order in prop::collection::vec(any::<prop::sample::Index>(), 200),
         ) {
-            let between = if ring { Between::Ring } else { Between::Sharded };
-            let mut bridges: Vec<Bridge> = (0..racks).map(|rack| Bridge::new(between, rack, vec![1; racks as usize])).collect();
+            let exchange_mode = if ring { RackExchangeMode::Ring } else { RackExchangeMode::Sharded };
+            let mut bridges: Vec<Bridge> = (0..racks).map(|rack| Bridge::new(exchange_mode, rack, vec![1; racks as usize])).collect();
             let mut pool = Pool::default();
             let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
             // Two steps, one after the other at each rack.
@@ -284,8 +288,8 @@ mod tests {
 
     #[test]
     fn a_sum_is_expected_only_from_the_right_rack_at_the_right_time() {
-        let sharded = Bridge::new(Between::Sharded, 1, vec![1; 3]);
-        let ring = Bridge::new(Between::Ring, 1, vec![1; 3]);
+        let sharded = Bridge::new(RackExchangeMode::Sharded, 1, vec![1; 3]);
+        let ring = Bridge::new(RackExchangeMode::Ring, 1, vec![1; 3]);
         let expects = |bridge: &Bridge, from, chunk, total| bridge.expects(from, chunk, total, 1);
         // Rack 1 owns chunk 1. It gets nothing of other chunks before it has sent its own sum.
         assert!(
@@ -300,14 +304,14 @@ mod tests {
     }
     #[test]
     fn a_rack_cannot_count_more_contributors_than_its_sum_can_have() {
-        let mut sharded = Bridge::new(Between::Sharded, 1, vec![2, 3, 4]);
+        let mut sharded = Bridge::new(RackExchangeMode::Sharded, 1, vec![2, 3, 4]);
         assert!(sharded.expects(0, 1, false, 2) && !sharded.expects(0, 1, false, 3));
         let mut pool = Pool::default();
         let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
         sharded.summed(0, Sum { buffer: one(1), contributors: 3 }, &mut tools);
         assert!(sharded.expects(0, 0, true, 9) && !sharded.expects(0, 0, true, 10));
         // A sum of chunk 1, which rack 1 owns, includes racks 2 and 0; one of chunk 2, which rack 2 owns, only rack 0.
-        let ring = Bridge::new(Between::Ring, 1, vec![2, 3, 4]);
+        let ring = Bridge::new(RackExchangeMode::Ring, 1, vec![2, 3, 4]);
         assert!(ring.expects(0, 1, false, 6) && !ring.expects(0, 1, false, 7));
         assert!(ring.expects(0, 2, false, 2) && !ring.expects(0, 2, false, 3));
     }

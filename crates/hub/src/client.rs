@@ -280,7 +280,7 @@ impl Client {
         let awaited = self.awaited.get(&chunk).and_then(VecDeque::front).filter(|_| ours);
         let Some(&AwaitedValue { sequence, version }) = awaited else { return Err(unknown) };
         let old = (header.sequence.wrapping_sub(version as u32) as i32) < 0;
-        if old && self.contract.terms.pace == StepMode::Synchronous {
+        if old && self.contract.terms.step_mode == StepMode::Synchronous {
             return Err(unknown);
         }
         let Some(open) = self.open.get_mut(&sequence) else { return Err(unknown) };

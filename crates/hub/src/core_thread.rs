@@ -166,7 +166,7 @@ impl Core {
             }
             // There may be millions of chunks: connections of other jobs have their turn in between.
             if self.shard.sweep() {
-                self.waker.ring();
+                self.waker.wake();
             }
             self.send_reports();
             self.end_retired();
@@ -208,7 +208,7 @@ impl Core {
             if delivered || since.elapsed() > LEAVING {
                 self.retiring.remove(&job);
                 for connection in self.shard.close(job) {
-                    self.connections.part(connection);
+                    self.connections.finish(connection);
                 }
             }
         }
@@ -300,7 +300,7 @@ impl CoreHandle {
     pub(super) fn send(&self, command: Command) {
         // Sending fails if the core has ended, which it has reported.
         if self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok()) {
-            self.waker.ring();
+            self.waker.wake();
         }
     }
 
@@ -317,7 +317,7 @@ impl CoreHandle {
     /// Tells the core to end, and does not wait for it.
     pub(super) fn stop(&mut self) {
         self.commands = None;
-        self.waker.ring();
+        self.waker.wake();
     }
 }
 

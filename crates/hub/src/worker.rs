@@ -182,7 +182,7 @@ impl Worker {
         let start =
             Command::Start { exchange: hub_exchange, completion: Arc::clone(&completion), contributors };
         if submitted.commands.send(start).is_ok() {
-            self.waker.ring();
+            self.waker.wake();
         } else {
             let task = Task::Exchange { request, vector: vector.name.clone(), bytes };
             let during = Some(FailedOperation { number: sequence, task, elapsed: Duration::ZERO });
@@ -220,7 +220,7 @@ impl Worker {
                 .into());
         }
         if self.lock().commands.send(Command::Rate { rate, key }).is_ok() {
-            self.waker.ring();
+            self.waker.wake();
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let (disconnected, _) = channel();
         self.lock().commands = disconnected;
-        self.waker.ring();
+        self.waker.wake();
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has ended its exchanges with a fault.
             _ = thread.join();

@@ -12,7 +12,7 @@ const GRACE: Duration = Duration::from_millis(400);
 /// What the coordinator knows about a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Here,
+    Present,
     Left,
     Lost,
 }
@@ -98,7 +98,7 @@ impl Coordinator {
             heartbeats.heard(member as usize, now);
         }
         Self {
-            members: members.iter().map(|&member| (member, State::Here)).collect(),
+            members: members.iter().map(|&member| (member, State::Present)).collect(),
             heartbeats,
             calls: 0,
             investigation: None,
@@ -116,7 +116,7 @@ impl Coordinator {
         self.heartbeats.heard(member as usize, now);
         match message {
             FromMember::Alive | FromMember::ListenAddresses(_) => {}
-            FromMember::Leave | FromMember::Again { .. } => {
+            FromMember::Leave | FromMember::RequestEpoch { .. } => {
                 self.members.insert(member, State::Left);
                 self.heartbeats.leave(member as usize);
             }
@@ -171,7 +171,7 @@ impl Coordinator {
 
     /// Whether a member takes part in this epoch and is neither lost nor has left.
     pub fn has(&self, member: u32) -> bool {
-        self.members.get(&member) == Some(&State::Here)
+        self.members.get(&member) == Some(&State::Present)
     }
 
     /// Whether a member has finished this epoch and left.
@@ -206,8 +206,8 @@ impl Coordinator {
             self.out.push((member as u32, FromCoordinator::Alive));
         }
         let Some(investigation) = &self.investigation else { return };
-        let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
-        let answered = here
+        let present = self.members.iter().filter(|&(_, &state)| state == State::Present);
+        let answered = present
             .filter(|&(&member, _)| !investigation.may_be_unable_to_answer(member))
             .all(|(member, _)| investigation.answers.contains_key(member));
         // Wait for a while even if all have answered: another report may be on its way.
@@ -260,7 +260,7 @@ impl Coordinator {
 
     /// Whether all members have left or are lost.
     pub fn is_empty(&self) -> bool {
-        self.members.values().all(|&state| state != State::Here)
+        self.members.values().all(|&state| state != State::Present)
     }
 
     /// Handles the report of an operation that takes too long. Only the first such report counts. Asks the
@@ -346,8 +346,8 @@ impl Coordinator {
     }
 
     fn send_to_all(&mut self, message: &FromCoordinator) {
-        let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
-        self.out.extend(here.map(|(&member, _)| (member, message.clone())));
+        let present = self.members.iter().filter(|&(_, &state)| state == State::Present);
+        self.out.extend(present.map(|(&member, _)| (member, message.clone())));
     }
 
     /// Decides who is at fault, from reports and answers.

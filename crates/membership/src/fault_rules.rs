@@ -84,7 +84,7 @@ impl FaultRules {
     }
 
     /// Notes that the coordinator is gone: the member decides for itself from now on.
-    pub const fn alone(&mut self) {
+    pub const fn lose_coordinator(&mut self) {
         self.has_coordinator = false;
     }
 
@@ -227,12 +227,12 @@ mod tests {
     #[test]
     fn a_member_decides_at_once_if_the_coordinator_has_left() {
         let mut left_before = rules(true);
-        left_before.alone();
+        left_before.lose_coordinator();
         let reaction = left_before.trouble(1, Trouble::closed("reset"), false, s(1));
         assert_eq!(reaction, abort(Blame::Rank(1), Trouble::closed("reset")));
         let mut left_after = rules(true);
         left_after.trouble(1, silent(), false, s(1));
-        left_after.alone();
+        left_after.lose_coordinator();
         assert_eq!(left_after.check([], false, s(1)), abort(Blame::link(1, 2), silent()));
     }
 
@@ -255,7 +255,7 @@ mod tests {
         let late = Late { group: 0, sequence: 2, trouble: Trouble::deadline(s(11)) };
         assert_eq!(rules.check(oldest(2), false, s(22)), Some(Reaction::Late(late)));
         assert_eq!(rules.check(oldest(2), false, s(23)), None, "it is reported once");
-        rules.alone();
+        rules.lose_coordinator();
         let overdue = rules.check(oldest(2), false, s(30));
         assert!(matches!(overdue, Some(Reaction::Abort { blame: Blame::SomeRank, .. })), "{overdue:?}");
     }

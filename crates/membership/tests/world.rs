@@ -16,7 +16,7 @@ use syncline_membership::fault_rules::{Late, Oldest, Reaction};
 use syncline_membership::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
 use syncline_membership::{Coordinator, FaultRules, Member};
 use syncline_plan::by_name;
-use syncline_protocol::codec::{Decoder, LONGEST, encode};
+use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 use syncline_protocol::fault::{Blame, FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
 use syncline_protocol::lane::{FlowControl, Lane, StartedOperation};
@@ -79,7 +79,7 @@ struct Control {
 
 impl Control {
     fn new() -> Self {
-        Self { out: Vec::new(), decoder: Decoder::new(LONGEST) }
+        Self { out: Vec::new(), decoder: Decoder::new(MAX_MESSAGE_BYTES) }
     }
 }
 

@@ -31,7 +31,7 @@ use zeroize::Zeroize;
 pub const PROTOCOL: u32 = 3;
 
 /// Most bytes of a message until the handshake is complete.
-pub const LONGEST: usize = 4096;
+pub const MAX_MESSAGE_BYTES: usize = 4096;
 
 const NAME: &str = "syncline";
 
@@ -308,7 +308,7 @@ impl Initiator {
         let initiator = Self {
             authentication,
             hello: hello[4..].to_vec(),
-            decoder: Decoder::new(LONGEST),
+            decoder: Decoder::new(MAX_MESSAGE_BYTES),
             proved: false,
         };
         (initiator, hello)
@@ -378,7 +378,7 @@ impl Acceptor {
             authentication,
             job: job.map(str::to_owned),
             nonce: hex(&nonce),
-            decoder: Decoder::new(LONGEST),
+            decoder: Decoder::new(MAX_MESSAGE_BYTES),
             hello: None,
         }
     }
@@ -681,7 +681,7 @@ mod tests {
             'all: for saying in &altered_messages {
                 let mut next = Ok(Next::Wait);
                 for part in saying.chunks(cut) {
-                    prop_assert!(acceptor.wants() <= 4 + LONGEST);
+                    prop_assert!(acceptor.wants() <= 4 + MAX_MESSAGE_BYTES);
                     next = acceptor.received(part, |_| Ok(()));
                     if next.is_err() {
                         break 'all;

@@ -325,7 +325,7 @@ impl Communicator {
         let plans: Plans = read(plans)?;
         let raised = Raised::default();
         let refused = self.operations.ask(|ranks| match ranks {
-            Ranks::Session(session) => session.binds(),
+            Ranks::Session(session) => session.renewal_blocker(),
             Ranks::Group(_) => {
                 Some("a group cannot begin a new epoch: use the communicator of the whole job".to_owned())
             }
@@ -548,11 +548,11 @@ fn seconds(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
 }
 
 /// The longest timeout, which clocks can count.
-const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
+const MAX_TIMEOUT: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// As [`seconds`], and allows 0.
 fn seconds_or_none(key: &str, value: f64) -> syncline_diagnostics::Result<Duration> {
-    let time = Duration::try_from_secs_f64(value).ok().filter(|&time| time <= LONGEST);
+    let time = Duration::try_from_secs_f64(value).ok().filter(|&time| time <= MAX_TIMEOUT);
     time.ok_or_else(|| invalid_timeout(key, value, "seconds: 0 or more, at most ten years"))
 }
 

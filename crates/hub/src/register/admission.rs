@@ -162,10 +162,11 @@ impl Register {
     /// A sentence: why its terms are invalid.
     fn create(&mut self, name: &str, worker: u32, terms: Terms) -> Result<(), String> {
         let workers = terms.workers as usize;
-        let rack = terms.racks.as_ref().and_then(|racks| racks.of.get(worker as usize)).copied();
+        let rack = terms.racks.as_ref().and_then(|racks| racks.rack_of_worker.get(worker as usize)).copied();
         let contract = Arc::new(terms.contract(&self.optimizers)?);
-        let elsewhere =
-            |worker: usize| contract.terms.racks.as_ref().is_some_and(|racks| Some(racks.of[worker]) != rack);
+        let elsewhere = |worker: usize| {
+            contract.terms.racks.as_ref().is_some_and(|racks| Some(racks.rack_of_worker[worker]) != rack)
+        };
         let state = |worker| if elsewhere(worker) { State::OtherRack } else { State::Absent };
         let states = (0..workers).map(state).collect();
         self.opened += 1;

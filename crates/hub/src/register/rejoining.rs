@@ -31,7 +31,7 @@ impl Register {
                 job.begun = true;
                 (0..job.workers.len() as u32).for_each(|worker| self.begin(name, worker, true));
             }
-        } else if job.contract.terms.pace == StepMode::Asynchronous {
+        } else if job.contract.terms.step_mode == StepMode::Asynchronous {
             self.begin(name, worker, false);
         } else {
             self.rejoin(name);

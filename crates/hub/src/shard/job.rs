@@ -86,10 +86,10 @@ impl ShardJob {
     pub(super) fn set_up(&mut self, rack: Option<u32>, bounds: Bounds) {
         if let (Some(racks), Some(rack)) = (&self.contract.terms.racks, rack) {
             let mut workers = vec![0; racks.hubs.len()];
-            racks.of.iter().for_each(|&of| workers[of as usize] += 1);
+            racks.rack_of_worker.iter().for_each(|&of| workers[of as usize] += 1);
             self.racks = workers.iter().map(|_| RackPath::default()).collect();
-            self.bridge = Some(Bridge::new(racks.between, rack, workers));
-            for (active, &of) in self.active.iter_mut().zip(&racks.of) {
+            self.bridge = Some(Bridge::new(racks.exchange, rack, workers));
+            for (active, &of) in self.active.iter_mut().zip(&racks.rack_of_worker) {
                 *active = of == rack;
             }
         }

@@ -50,7 +50,7 @@ impl ShardJob {
             }
             Request::Push | Request::PushPull => {
                 let resumed = self.resumed.contains(&worker);
-                match slot.expects(worker, header.sequence, self.contract.terms.pace, resumed) {
+                match slot.expects(worker, header.sequence, self.contract.terms.step_mode, resumed) {
                     Expectation::New => Ok(aside()),
                     Expectation::Again => Ok((slot.bytes(), Landing::Nothing)),
                     Expectation::Unexpected => Err(ProtocolError::Unknown(header)),
@@ -150,7 +150,7 @@ impl ShardJob {
     ) -> Result<(), ProtocolError> {
         match notice {
             Notice::Rate { rate, key } => {
-                let asynchronous = self.contract.terms.pace == StepMode::Asynchronous;
+                let asynchronous = self.contract.terms.step_mode == StepMode::Asynchronous;
                 let of = |chunk: u32| self.contract.catalogue.piece(chunk).key;
                 let meant =
                     self.slots.iter_mut().filter(|(chunk, _)| key.is_none_or(|key| of(**chunk) == key));

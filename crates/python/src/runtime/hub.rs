@@ -36,7 +36,8 @@ struct Worker {
     rank: u32,
     job: String,
     hubs: Vec<SocketAddr>,
-    elsewhere: BTreeMap<SocketAddr, Vec<SocketAddr>>,
+    #[serde(rename = "elsewhere")]
+    alternate_addresses: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     wait_s: f64,
     congestion: Option<String>,
     deadline_s: f64,
@@ -83,7 +84,7 @@ impl Hub {
                 rank: worker.rank,
                 job: worker.job,
                 hubs: worker.hubs,
-                elsewhere: worker.elsewhere,
+                alternate_addresses: worker.alternate_addresses,
                 trust: trust(key),
                 wait: seconds("wait_s", worker.wait_s)?,
                 congestion: worker.congestion,
