@@ -13,7 +13,7 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{MOST_GROUPS, Opening, StartedOperation};
-use syncline_protocol::memory::Region;
+use syncline_protocol::memory::{Operands, Region};
 use syncline_protocol::operation::Operation;
 use syncline_protocol::shape::PlanBook;
 use syncline_units::CollectiveKind;
@@ -166,8 +166,9 @@ impl Group {
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }
+        let memory = Operands { input, output };
         let mut others = state.operations.iter().filter(|(_, other)| !other.completion.over());
-        if let Some((&(_, number), other)) = others.find(|(_, other)| other.conflicts(input, output)) {
+        if let Some((&(_, number), other)) = others.find(|(_, other)| other.memory.conflicts(memory)) {
             let message = format!(
                 "memory of {operation} (operation {sequence}) is in use by {} (operation {number})",
                 other.operation
@@ -193,8 +194,7 @@ impl Group {
             operation: *operation,
             began: Instant::now(),
             deadline,
-            input,
-            output,
+            memory,
             consumes: !keep
                 && overwrites_input(operation.kind)
                 && input.overlaps(output)

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{FailedOperation, Fault, Task};
-use syncline_protocol::memory::Region;
+use syncline_protocol::memory::Operands;
 use syncline_protocol::operation::Operation;
 use syncline_protocol::settings::Settings;
 
@@ -23,19 +23,9 @@ pub(super) struct RunningOperation {
     pub operation: Operation,
     pub began: Instant,
     pub deadline: Duration,
-    pub input: Region,
-    pub output: Region,
+    pub memory: Operands,
     /// Whether the input is lost if the operation fails.
     pub consumes: bool,
-}
-
-impl RunningOperation {
-    /// Whether another operation with this input and output would read what this one writes, or write what
-    /// this one reads or writes.
-    pub(super) fn conflicts(&self, input: Region, output: Region) -> bool {
-        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
-        clash(self.output, input) || clash(self.output, output) || clash(self.input, output)
-    }
 }
 
 /// A transfer under way.

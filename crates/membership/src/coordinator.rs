@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
+use syncline_units::rank_list;
 
 /// How long members have to answer a request for progress. After that, members that have not answered are at fault.
 const GRACE: Duration = Duration::from_millis(400);
@@ -411,25 +412,14 @@ impl Coordinator {
         match behind {
             Some(rank) if missing(rank) => Verdict { blame: Blame::Rank(rank), trouble },
             Some(rank) => {
-                let of = if group == 0 {
-                    String::new()
-                } else {
-                    format!(" of a group of ranks {}", listed(&ranks))
-                };
+                let of =
+                    if group == 0 { String::new() } else { format!(" of a group of {}", rank_list(&ranks)) };
                 let what = format!("has not begun operation {sequence}{of}, for which others wait");
                 Verdict { blame: Blame::Rank(rank), trouble: Trouble { kind: FaultKind::Deadline, what } }
             }
             None => Verdict { blame: Blame::SomeRank, trouble },
         }
     }
-}
-
-/// Lists ranks for people: the first few, and how many more there are.
-fn listed(ranks: &[u32]) -> String {
-    const MOST: usize = 8;
-    let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
-    let more = if ranks.len() > MOST { format!(" and {} more", ranks.len() - MOST) } else { String::new() };
-    format!("{}{more}", some.join(", "))
 }
 
 /// How much a kind of trouble reveals about the cause: the report with the highest value counts.

@@ -20,6 +20,7 @@ use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
 use syncline_transport::handshaking::{Handshaking, Identification};
 use syncline_transport::socket::Socket;
+use syncline_units::rank_list;
 
 const COORDINATOR: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -56,17 +57,6 @@ pub fn enter(
         {
             return Ok((connection, roster, listeners));
         }
-    }
-}
-
-/// Names ranks in a sentence: all of them, or if there are many, their number and the first few.
-fn named(ranks: &[u32]) -> String {
-    const MOST: usize = 8;
-    let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
-    match ranks.len() {
-        1 => format!("rank {}", some[0]),
-        many if many > MOST => format!("{many} ranks, such as {}", some.join(", ")),
-        _ => format!("ranks {}", some.join(", ")),
     }
 }
 
@@ -208,7 +198,7 @@ impl MemberConnection {
                     notice(&format!(
                         "rank {} waits for {} ({waited:.0} s so far)",
                         member.rank,
-                        named(&ranks)
+                        rank_list(&ranks)
                     ));
                 }
                 // Messages about an epoch that is over.
