@@ -305,9 +305,10 @@ impl Rank {
         self.heard.drain(..).for_each(|peer| self.heartbeats.heard(peer as usize, now));
         self.written.drain(..).for_each(|peer| self.heartbeats.sent(peer as usize, now));
         let mut closed = Vec::new();
-        while let Some(sequence) = self.lane.finished() {
+        while let Some(operation) = self.lane.finished() {
+            let sequence = operation.sequence;
             assert_eq!(sequence, self.begun);
-            self.lane.forget(sequence);
+            self.lane.forget(operation);
             let mut sums = self.sums.borrow_mut();
             let expected = sums.entry(sequence).or_insert_with(|| sum(self.ranks, sequence));
             assert!(self.buffer.as_slice() == expected, "rank {} got another sum", self.rank);
