@@ -158,11 +158,8 @@ impl Group {
         let group = state.groups.get(&slot).expect("a group has a state until it is dropped");
         let sequence = group.newest + 1;
         if let Some(fault) = state.failed.as_ref().or(group.failed.as_ref()) {
-            let during = Some(FailedOperation {
-                number: sequence,
-                task: (*operation).into(),
-                elapsed: Duration::ZERO,
-            });
+            let task = Task::Collective { number: sequence, operation: *operation };
+            let during = Some(FailedOperation { task, elapsed: Duration::ZERO });
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }
@@ -270,7 +267,7 @@ impl Group {
         let own = state.groups.get(&self.info.slot).expect("a group has a state until it is dropped");
         let deadline = own.deadline;
         if let Some(fault) = state.failed.as_ref().or(own.failed.as_ref()) {
-            let during = Some(FailedOperation { number: 0, task, elapsed: Duration::ZERO });
+            let during = Some(FailedOperation { task, elapsed: Duration::ZERO });
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }

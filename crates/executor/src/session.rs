@@ -2,6 +2,7 @@
 //! two of them then make one connection for each lane: shared memory if both are on one machine, else TCP.
 
 use super::communicator::Communicator;
+use super::state::LostInput;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -120,7 +121,7 @@ impl Session {
         if !self.member.elastic {
             return Some("the job is not elastic: all ranks must join with `elastic`".to_owned());
         }
-        let (sequence, operation) = self.communicator.consumed()?;
+        let LostInput { sequence, operation } = self.communicator.consumed()?;
         Some(format!(
             "the input of operation {sequence} ({operation}) is lost: the operation was begun without `keep`"
         ))

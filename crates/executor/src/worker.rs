@@ -13,7 +13,7 @@ use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{LostPeer, Patience};
 use syncline_protocol::lane::transfers::{Delivery, Mismatch};
-use syncline_protocol::lane::{Desertion, Lane, OperationId, StartedOperation};
+use syncline_protocol::lane::{Desertion, Lane, OperationId, PeerError, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
@@ -184,7 +184,7 @@ impl Worker {
         let operation = OperationId { group: slot, sequence: job.sequence };
         self.completions.insert(operation, completion);
         let shape = Arc::clone(&job.shape);
-        if let Err((peer, broken)) = self.lane.start_in(slot, job) {
+        if let Err(PeerError { rank: peer, error: broken }) = self.lane.start_in(slot, job) {
             // The peer asked for another operation, whether it is still connected or has left since.
             self.connections.remove(peer);
             let trouble = Trouble::from(broken);
@@ -279,7 +279,7 @@ impl Worker {
 
 impl LaneTransfer {
     fn fail(self, blame: Blame, trouble: Trouble) {
-        let during = Some(FailedOperation { number: 0, task: self.task, elapsed: self.began.elapsed() });
+        let during = Some(FailedOperation { task: self.task, elapsed: self.began.elapsed() });
         self.completion.end(Err(Arc::new(Fault { blame, trouble, during })));
     }
 

@@ -175,8 +175,8 @@ impl Worker {
         if submitted.commands.send(start).is_ok() {
             self.waker.wake();
         } else {
-            let task = Task::Exchange { request, vector: vector.name.clone(), bytes };
-            let during = Some(FailedOperation { number: sequence, task, elapsed: Duration::ZERO });
+            let task = Task::Exchange { number: sequence, request, vector: vector.name.clone(), bytes };
+            let during = Some(FailedOperation { task, elapsed: Duration::ZERO });
             let (blame, trouble) = (Blame::Rank(self.rank), Trouble::left());
             completion.end(Err(Arc::new(Fault { blame, trouble, during })));
         }

@@ -402,16 +402,21 @@ impl Coordinator {
             return Verdict { blame, trouble: trouble.clone() };
         }
         let trouble = Trouble::deadline(Duration::ZERO);
-        let late = LateOperation { group: 0, ranks: Vec::new(), sequence: 0, trouble };
+        let late = LateOperation { group: 0, ranks: Vec::new(), sequence: None, trouble };
         let LateOperation { group, ranks, sequence, trouble } = investigation.late.clone().unwrap_or(late);
         let of_group = |member: u32| group == 0 || ranks.contains(&member);
-        let behind = self.members.keys().copied().find(|&member| {
+        // The first rank that is missing, or has not begun the operation.
+        let behind = self.members.keys().find_map(|&member| {
+            if missing(member) {
+                return Some((member, None));
+            }
             let begun = investigation.answers.get(&member).map(|answer| answer.progress.begun);
-            missing(member) || of_group(member) && begun.is_some_and(|begun| begun < sequence)
+            let sequence = sequence.filter(|&sequence| begun.is_some_and(|begun| begun < sequence))?;
+            of_group(member).then_some((member, Some(sequence)))
         });
         match behind {
-            Some(rank) if missing(rank) => Verdict { blame: Blame::Rank(rank), trouble },
-            Some(rank) => {
+            Some((rank, None)) => Verdict { blame: Blame::Rank(rank), trouble },
+            Some((rank, Some(sequence))) => {
                 let of =
                     if group == 0 { String::new() } else { format!(" of a group of {}", rank_list(&ranks)) };
                 let what = format!("has not begun operation {sequence}{of}, for which others wait");
@@ -484,7 +489,7 @@ mod tests {
         FromMember::Late(LateOperation {
             group,
             ranks: ranks.to_vec(),
-            sequence,
+            sequence: Some(sequence),
             trouble: Trouble::deadline(ms(5000)),
         })
     }

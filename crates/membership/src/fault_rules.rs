@@ -32,8 +32,8 @@ pub enum Reaction {
 pub struct Late {
     /// The group, by its number on this member.
     pub group: u32,
-    /// The operation's number in the group; 0 for a transfer.
-    pub sequence: u64,
+    /// The operation's number in the group; `None` for a transfer.
+    pub sequence: Option<u64>,
     /// How long it has taken.
     pub trouble: Trouble,
 }
@@ -127,7 +127,7 @@ impl FaultRules {
             self.oldest.insert(group, (sequence, since));
             let elapsed = now.saturating_sub(since);
             if elapsed > deadline && late.is_none() {
-                late = Some(Late { group, sequence, trouble: Trouble::deadline(elapsed) });
+                late = Some(Late { group, sequence: Some(sequence), trouble: Trouble::deadline(elapsed) });
             }
         }
         self.late(late?, cut_off, now)
@@ -148,7 +148,7 @@ impl FaultRules {
         }
         match peer {
             Some(peer) => self.trouble(peer, trouble, cut_off, now),
-            None => self.late(Late { group, sequence: 0, trouble }, cut_off, now),
+            None => self.late(Late { group, sequence: None, trouble }, cut_off, now),
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
         for (sequence, now) in [(1, 0), (1, 9), (2, 11), (2, 20)] {
             assert_eq!(rules.check(oldest(sequence), false, s(now)), None);
         }
-        let late = Late { group: 0, sequence: 2, trouble: Trouble::deadline(s(11)) };
+        let late = Late { group: 0, sequence: Some(2), trouble: Trouble::deadline(s(11)) };
         assert_eq!(rules.check(oldest(2), false, s(22)), Some(Reaction::Late(late)));
         assert_eq!(rules.check(oldest(2), false, s(23)), None, "it is reported once");
         rules.lose_coordinator();
@@ -267,7 +267,7 @@ mod tests {
         let oldest = groups.map(|(group, sequence, deadline)| Oldest { group, sequence, deadline });
         assert_eq!(rules.check(oldest, false, s(1)), None);
         assert_eq!(rules.check(oldest, false, s(3)), None);
-        let late = Late { group: 3, sequence: 1, trouble: Trouble::deadline(s(3)) };
+        let late = Late { group: 3, sequence: Some(1), trouble: Trouble::deadline(s(3)) };
         assert_eq!(rules.check(oldest, false, s(4)), Some(Reaction::Late(late)));
     }
 

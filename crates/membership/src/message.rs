@@ -43,8 +43,8 @@ pub struct LateOperation {
     pub group: u64,
     /// The ranks of the group.
     pub ranks: Vec<u32>,
-    /// The operation's number in the group; 0 for a transfer.
-    pub sequence: u64,
+    /// The operation's number in the group; `None` for a transfer.
+    pub sequence: Option<u64>,
     /// How long it has taken, as a clause about the rank at fault.
     pub trouble: Trouble,
 }
@@ -163,7 +163,12 @@ pub(crate) mod tests {
         let all = [
             FromMember::Alive,
             FromMember::Trouble { peer: 3, trouble: trouble.clone() },
-            FromMember::Late(LateOperation { group: 1 << 60, ranks: vec![0, 3], sequence: 1 << 40, trouble }),
+            FromMember::Late(LateOperation {
+                group: 1 << 60,
+                ranks: vec![0, 3],
+                sequence: Some(1 << 40),
+                trouble,
+            }),
             FromMember::Progress { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
             FromMember::CannotHearCoordinator { hears: Vec::new(), trouble: Trouble::left() },
             FromMember::Leave,
@@ -222,9 +227,11 @@ pub(crate) mod tests {
             Just(FromMember::Alive),
             Just(FromMember::Leave),
             (0..6u32, troubles()).prop_map(|(peer, trouble)| FromMember::Trouble { peer, trouble }),
-            (0..3u64, 0..6u32, 0..5u64, troubles()).prop_map(|(group, rank, sequence, trouble)| {
-                FromMember::Late(LateOperation { group, ranks: vec![rank], sequence, trouble })
-            }),
+            (0..3u64, 0..6u32, prop::option::of(1..5u64), troubles()).prop_map(
+                |(group, rank, sequence, trouble)| {
+                    FromMember::Late(LateOperation { group, ranks: vec![rank], sequence, trouble })
+                }
+            ),
             (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| FromMember::Progress {
                 call,
                 progress,

@@ -19,7 +19,7 @@ use syncline_plan::by_name;
 use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 use syncline_protocol::fault::{Blame, FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
-use syncline_protocol::lane::{FlowControl, Lane, StartedOperation};
+use syncline_protocol::lane::{FlowControl, Lane, PeerError, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
@@ -270,7 +270,7 @@ impl Rank {
         let region = self.buffer.region();
         let (sequence, shape) = (self.begun, Arc::clone(&self.shape));
         let job = Arc::new(StartedOperation { sequence, shape, input: region, output: region, keep: true });
-        if let Err((peer, broken)) = self.lane.start(job) {
+        if let Err(PeerError { rank: peer, error: broken }) = self.lane.start(job) {
             self.trouble(peer, broken.into(), now);
         }
     }

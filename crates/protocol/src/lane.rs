@@ -36,7 +36,7 @@ pub mod transfers;
 pub use group::Opening;
 pub use groups::{Desertion, MOST_GROUPS};
 pub use operations::FlowControl;
-pub use started::{OperationId, StartedOperation};
+pub use started::{OperationId, PeerError, StartedOperation};
 
 use crate::fault::{FaultKind, ProtocolError, Trouble};
 use crate::link::{Event, Landing, PartialMessage};
@@ -97,8 +97,8 @@ impl Lane {
     /// Begins an operation of the whole job. Sequence numbers of operations increase from 1 on.
     ///
     /// # Errors
-    /// The rank that has announced another operation under this number, and both operations.
-    pub fn start(&mut self, started: Arc<StartedOperation>) -> Result<(), (u32, ProtocolError)> {
+    /// A rank has announced a different operation under this number.
+    pub fn start(&mut self, started: Arc<StartedOperation>) -> Result<(), PeerError> {
         self.start_in(0, started)
     }
 
@@ -106,11 +106,7 @@ impl Lane {
     ///
     /// # Errors
     /// As for [`Lane::start`].
-    pub fn start_in(
-        &mut self,
-        slot: u32,
-        started: Arc<StartedOperation>,
-    ) -> Result<(), (u32, ProtocolError)> {
+    pub fn start_in(&mut self, slot: u32, started: Arc<StartedOperation>) -> Result<(), PeerError> {
         self.operations.start(slot, started, &mut self.groups, &mut self.connections)
     }
 

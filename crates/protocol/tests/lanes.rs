@@ -793,7 +793,7 @@ fn an_error_about_different_operations_names_both() {
         (0..2).for_each(|rank| start(&mut network, rank).unwrap());
         let broken = if late {
             network.run().unwrap();
-            start(&mut network, 2).unwrap_err().1
+            start(&mut network, 2).unwrap_err().error
         } else {
             start(&mut network, 2).unwrap();
             network.run().unwrap_err().error

@@ -14,8 +14,17 @@ pub struct PendingHandshakes {
     next: usize,
     /// The number of handshakes that were refused or timed out so far.
     pub refused: u64,
-    /// The address of each refused peer and the reason, since the caller last took this list: at most the first 8.
-    pub rejections: Vec<(String, String)>,
+    /// Refused peers since the caller last took this list: at most the first 8.
+    pub rejections: Vec<Rejected>,
+}
+
+/// A peer that was refused.
+#[derive(Debug)]
+pub struct Rejected {
+    /// Its address.
+    pub address: String,
+    /// The reason.
+    pub why: String,
 }
 
 /// The most rejections that are kept with their reasons.
@@ -75,9 +84,10 @@ impl PendingHandshakes {
     fn reject(&mut self, handshake: Option<&Handshaking>, why: String) {
         self.refused += 1;
         if self.rejections.len() < MOST_REJECTIONS {
-            let from = handshake.and_then(|handshake| handshake.socket.peer());
-            let from = from.map_or_else(|| "an unknown address".to_owned(), |from| from.to_string());
-            self.rejections.push((from, why));
+            let address = handshake.and_then(|handshake| handshake.socket.peer());
+            let address =
+                address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
+            self.rejections.push(Rejected { address, why });
         }
     }
 }

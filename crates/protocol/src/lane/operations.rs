@@ -1,16 +1,15 @@
 //! Runs the operations of a lane's groups: begins chunks in order while there is room, passes messages to them, and
 //! asks peers that are too far ahead to hold.
 
-use super::chunk::{self, Chunk, Trigger};
+use super::chunk::{self, Chunk, OutgoingMessage, Trigger};
 use super::connections::Connections;
 use super::early::{Early, MessageKey};
 use super::frame_owner::FrameOwner;
 use super::group::{Group, Known, Running};
 use super::groups::Groups;
-use super::started::{OperationId, SEQUENCE_BITS, StartedOperation};
+use super::started::{OperationId, PeerError, SEQUENCE_BITS, StartedOperation};
 use crate::fault::{Announced, ProtocolError};
 use crate::link::Landing;
-use crate::memory::Region;
 use crate::operation::Announcement;
 use crate::shape::Shape;
 use crate::wire::{FrameKind, Header};
@@ -93,7 +92,7 @@ impl Operations {
         started: Arc<StartedOperation>,
         groups: &mut Groups,
         connections: &mut Connections,
-    ) -> Result<(), (u32, ProtocolError)> {
+    ) -> Result<(), PeerError> {
         let index = groups.lane.index;
         let Some(group) = groups.get_mut(slot) else { return Ok(()) };
         let sequence = started.sequence;
@@ -110,7 +109,7 @@ impl Operations {
         });
         if let Some(&rank) = known.heard.first() {
             check_same(group.book.name(group.book.member()), &started.shape, &known.shape.announcement())
-                .map_err(|broken| (rank, broken))?;
+                .map_err(|error| PeerError { rank, error })?;
         }
         let chunks = started.shape.cut.chunks();
         let left = chunks.saturating_sub(index).div_ceil(self.flow.lanes);
@@ -413,7 +412,8 @@ impl Operations {
         let shape = &started.shape;
         let operation = OperationId { group: slot, sequence };
         let low = slot << SEQUENCE_BITS | sequence as u32 & ((1 << SEQUENCE_BITS) - 1);
-        let mut output = |to: u32, message: u16, payload: Region, step: u32| {
+        let mut output = |message: OutgoingMessage| {
+            let OutgoingMessage { to, number: message, payload, step } = message;
             let rank = members[shape.ranks()[to as usize] as usize];
             // A member that has left takes nothing more, and its group ends.
             if closed_to.contains(&rank) {

@@ -1,5 +1,6 @@
 //! Operations that this rank has begun, and how a lane identifies them.
 
+use crate::fault::ProtocolError;
 use crate::memory::Region;
 use crate::shape::Shape;
 use std::sync::Arc;
@@ -30,4 +31,13 @@ pub struct StartedOperation {
     /// Whether the input is restored if the operation fails. That takes a copy; without it, the content of the input is
     /// undefined after a failure.
     pub keep: bool,
+}
+
+/// What a peer did wrong.
+#[derive(Debug)]
+pub struct PeerError {
+    /// The peer's rank.
+    pub rank: u32,
+    /// What is wrong.
+    pub error: ProtocolError,
 }
