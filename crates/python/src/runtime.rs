@@ -32,7 +32,7 @@ use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
 use syncline_membership::member_settings::{Interface, MemberSettings, PortRange};
-use syncline_plan::choice::{GroupNetwork, Wiring};
+use syncline_plan::choice::GroupNetwork;
 use syncline_protocol::fault::{Fault, FaultKind};
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::FlowControl;
@@ -85,7 +85,7 @@ struct Plans {
     order: Vec<u32>,
     /// The rack of each rank, from which the order follows; replaces `order`.
     racks: Option<Vec<u32>>,
-    rules: Vec<PlanRule>,
+    rules: Vec<NamedRule>,
     /// The network on which the quickest plan is chosen if no rule fits.
     network: Link,
 }
@@ -103,33 +103,14 @@ struct Link {
 
 impl Link {
     fn network(self) -> GroupNetwork {
-        let latency = Time::from_ns(self.latency_ns);
-        let far = Rate::from_bytes_per_s(self.far_bytes_per_s);
-        GroupNetwork {
-            wiring: Wiring::Graph { far, all: far, far_latency: latency },
-            rate: Rate::from_bytes_per_s(self.near_bytes_per_s),
-            count: 1,
-            latency,
-            overhead: Time::ZERO,
-            gap: Time::from_ns(self.message_ns),
-            reduction: None,
-            buffer: Some(Bytes(self.buffer)),
-            paths: None,
-        }
+        GroupNetwork::near_far(
+            Rate::from_bytes_per_s(self.near_bytes_per_s),
+            Rate::from_bytes_per_s(self.far_bytes_per_s),
+            Time::from_ns(self.latency_ns),
+            Time::from_ns(self.message_ns),
+            Bytes(self.buffer),
+        )
     }
-}
-
-/// A rule: which plan runs a collective up to a size.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PlanRule {
-    kind: CollectiveKind,
-    up_to: Option<u64>,
-    algorithm: String,
-    /// Whether the plan's groups are racks.
-    #[serde(default)]
-    by_rack: bool,
-    message: u64,
 }
 
 impl Plans {
@@ -149,19 +130,7 @@ impl Plans {
 
 impl From<Plans> for PlanPolicy {
     fn from(plans: Plans) -> Self {
-        let named = |PlanRule { kind, up_to, algorithm, by_rack, message }| NamedRule {
-            kind,
-            up_to,
-            algorithm,
-            by_rack,
-            message,
-        };
-        Self {
-            order: plans.order,
-            racks: plans.racks,
-            rules: plans.rules.into_iter().map(named).collect(),
-            network: plans.network.network(),
-        }
+        Self { order: plans.order, racks: plans.racks, rules: plans.rules, network: plans.network.network() }
     }
 }
 

@@ -6,16 +6,11 @@
 //! inspected.
 //!
 //! - [`segment`]: the memory's file, which the two sides pass on;
+//! - `layout`: the offsets of counts, words and rings;
 //! - `memory`: the memory as this process sees it, with most of the `unsafe` code;
 //! - `model`: the same for loom, which runs the tests in `orders` in every order of their threads' steps.
-//!
-//! | bytes | contents |
-//! |---|---|
-//! | 0..8, 256..264 | total number of bytes written to the first ring, to the second ring |
-//! | 128..136, 384..392 | total number of bytes read from the first ring, from the second ring |
-//! | 512..516, 640..644 | what the first side, the second side waits for while it sleeps |
-//! | 4096.. | the first ring, then the second |
 
+mod layout;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(loom)]
@@ -27,6 +22,7 @@ pub(super) mod segment;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use layout::{CONTROL, READ, RING, SLEEPER, SLEEPERS, WRITTEN};
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
 use memory::Memory;
@@ -34,13 +30,6 @@ use std::io;
 use std::sync::Arc;
 #[cfg(not(loom))]
 use std::sync::atomic::{Ordering, fence};
-
-const CONTROL: usize = 4096;
-const RING: usize = 256;
-const WRITTEN: usize = 0;
-const READ: usize = 128;
-const SLEEPERS: usize = 512;
-const SLEEPER: usize = 128;
 
 /// A side that sleeps waits for bytes to read.
 pub(super) const BYTES: u32 = 1;

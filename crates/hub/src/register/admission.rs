@@ -15,10 +15,17 @@ const LONGEST_NAME: usize = 200;
 #[derive(Debug)]
 pub(super) struct Planning {
     hubs: HubList,
-    /// The control connection of each worker, and the worker.
-    ready: Vec<(u32, u32)>,
+    ready: Vec<ReadyWorker>,
     /// The control connection of each worker that has waited too long meanwhile, by worker.
     pub(super) late: BTreeMap<u32, u32>,
+}
+
+/// A worker that is connected to all cores of all hubs.
+#[derive(Clone, Copy, Debug)]
+struct ReadyWorker {
+    worker: u32,
+    /// Its control connection.
+    connection: u32,
 }
 
 /// What a worker says when it opens a job.
@@ -223,11 +230,11 @@ impl Register {
         }
         match &mut job.planning {
             _ if job.hubs.is_some() => self.enlist(connection, name, worker),
-            Some(planning) => planning.ready.push((connection, worker)),
+            Some(planning) => planning.ready.push(ReadyWorker { worker, connection }),
             None => {
                 let contract = Arc::clone(&job.contract);
                 let plan = Action::Plan { job: job.number, contract, hubs: list.clone() };
-                let ready = vec![(connection, worker)];
+                let ready = vec![ReadyWorker { worker, connection }];
                 job.planning = Some(Planning { hubs: list, ready, late: BTreeMap::new() });
                 self.actions.push(plan);
             }
@@ -255,7 +262,7 @@ impl Register {
                     "job `{name}` needs {needs_gb:.3} GB of the hub's memory, where other jobs have {others_gb:.3} GB \
                      of {most_gb:.3} GB: give the hub more memory (--memory), or use more hubs"
                 );
-                for (connection, worker) in ready {
+                for ReadyWorker { worker, connection } in ready {
                     if self.is_joining(&name, worker, connection) {
                         self.refuse(connection, why.clone(), needs > self.limits.memory);
                         self.remove_worker(connection, &name, worker, State::Left);
@@ -273,7 +280,7 @@ impl Register {
             let name = name.clone();
             self.actions.push(Action::ConnectRacks { job: number, name, contract, rack, hub: own });
         }
-        for (connection, worker) in ready {
+        for ReadyWorker { worker, connection } in ready {
             if self.is_joining(&name, worker, connection) {
                 self.enlist(connection, &name, worker);
             }

@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use super::CONTROL;
+use super::layout::CONTROL;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
 use std::os::fd::BorrowedFd;

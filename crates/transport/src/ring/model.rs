@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use super::{CONTROL, SLEEPERS};
+use super::layout::{CONTROL, SLEEPERS};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use std::fmt;

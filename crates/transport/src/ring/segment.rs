@@ -2,8 +2,9 @@
 
 #![allow(unsafe_code)]
 
+use super::layout::CONTROL;
 use super::memory::Memory;
-use super::{CONTROL, Ends, Side, ends};
+use super::{Ends, Side, ends};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
