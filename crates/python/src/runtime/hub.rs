@@ -2,11 +2,13 @@
 
 #![allow(unsafe_code)]
 
+use super::arguments::{read, seconds};
 use super::certificates::{Secret, trust};
+use super::faults::{error, join_diagnostics};
 use super::memory::{Lent, Memory};
 use super::operations::{Begun, Operations, Own};
+use super::pending::Pending;
 use super::raised::Raised;
-use super::{Pending, error, join_diagnostics, read, seconds};
 use crate::errors::{detached, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
