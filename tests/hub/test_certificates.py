@@ -103,7 +103,7 @@ def test_certificates_of_another_ca_are_refused(certs, tmp_path):
             exit_status=6,
             security=Security(tls=tmp_path / "theirs"),
         )
-    assert "shows a certificate of another CA than ours" in text
+    assert "shows a certificate issued by a different CA" in text
 
 
 def test_beyond_this_machine_certificates_replace_a_key(certs):

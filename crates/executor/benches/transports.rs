@@ -131,7 +131,7 @@ fn connections(rank: u32, ranks: u32, lanes: u32, folder: &Path) -> Vec<Vec<Opti
                 } else {
                     Agreement::answer(socket)
                 };
-                while !agreement.go_on().expect("an answer") {
+                while !agreement.advance().expect("an answer") {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 agreement.connection()

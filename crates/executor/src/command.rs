@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use std::time::Instant;
 use syncline_protocol::fault::Task;
 use syncline_protocol::lane::transfers::{Label, Transfer};
-use syncline_protocol::lane::{Opening, StartedOperation};
+use syncline_protocol::lane::{Opening, OperationId, StartedOperation};
 use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
 
@@ -16,8 +16,8 @@ use syncline_transport::lane_waker::LaneWaker;
 pub(super) enum Command {
     /// Begin an operation of a group.
     Start { slot: u32, job: Arc<StartedOperation>, completion: Arc<Completion> },
-    /// Drop the saved input of an operation, by the operation's [key](syncline_protocol::lane::key).
-    Forget(u64),
+    /// Drop the saved input of an operation.
+    Forget(OperationId),
     /// Take part in a group.
     Open(Opening),
     /// Leave a group, because the member `lost` has left it and is needed, or for another reason. Drop `done`
@@ -45,7 +45,7 @@ impl LaneHandle {
     /// Sends a command. Does nothing if the thread has ended.
     pub(super) fn send(&self, command: Command) {
         if self.commands.send(command).is_ok() {
-            self.waker.ring();
+            self.waker.wake();
         }
     }
 }

@@ -6,7 +6,7 @@ use super::group::Group;
 use super::group_info::GroupInfo;
 use super::monitor::Monitor;
 use super::report::Report;
-use super::state::Shared;
+use super::state::{LostInput, Shared};
 use super::worker::Worker;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,7 +18,6 @@ use syncline_membership::coordinator_link::{CoordinatorLink, Executor};
 use syncline_membership::message::Progress;
 use syncline_protocol::fault::{Blame, Trouble};
 use syncline_protocol::lane::Lane;
-use syncline_protocol::operation::Operation;
 use syncline_protocol::settings::Settings;
 use syncline_protocol::shape::PlanBook;
 use syncline_transport::Connection;
@@ -55,7 +54,7 @@ impl Executor for Threads {
         _ = self.reports.send(Report::Verdict { blame, trouble });
     }
 
-    fn alone(&self) {
+    fn coordinator_left(&self) {
         _ = self.reports.send(Report::CoordinatorGone);
     }
 
@@ -160,8 +159,8 @@ impl Communicator {
     }
 
     /// An operation that was begun without `keep` and has failed, so that its input is lost, or else one
-    /// under way whose input would be lost if it failed now: its number, and what it is.
-    pub fn consumed(&self) -> Option<(u64, Operation)> {
+    /// under way whose input would be lost if it failed now.
+    pub fn consumed(&self) -> Option<LostInput> {
         self.group.shared().lock().lost_input()
     }
 
@@ -248,7 +247,7 @@ mod tests {
     use syncline_membership::message::LateOperation;
     use syncline_protocol::lane::FlowControl;
     use syncline_protocol::memory::Region;
-    use syncline_protocol::operation::Association;
+    use syncline_protocol::operation::{Association, Operation};
     use syncline_protocol::shape::Rule;
     use syncline_reduction::{Element, Reduction};
     use syncline_transport::socket::Stream;

@@ -13,7 +13,7 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{MOST_GROUPS, Opening, StartedOperation};
-use syncline_protocol::memory::Region;
+use syncline_protocol::memory::{Operands, Region};
 use syncline_protocol::operation::Operation;
 use syncline_protocol::shape::PlanBook;
 use syncline_units::CollectiveKind;
@@ -158,16 +158,14 @@ impl Group {
         let group = state.groups.get(&slot).expect("a group has a state until it is dropped");
         let sequence = group.newest + 1;
         if let Some(fault) = state.failed.as_ref().or(group.failed.as_ref()) {
-            let during = Some(FailedOperation {
-                number: sequence,
-                task: (*operation).into(),
-                elapsed: Duration::ZERO,
-            });
+            let task = Task::Collective { number: sequence, operation: *operation };
+            let during = Some(FailedOperation { task, elapsed: Duration::ZERO });
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }
+        let memory = Operands { input, output };
         let mut others = state.operations.iter().filter(|(_, other)| !other.completion.over());
-        if let Some((&(_, number), other)) = others.find(|(_, other)| other.conflicts(input, output)) {
+        if let Some((&(_, number), other)) = others.find(|(_, other)| other.memory.conflicts(memory)) {
             let message = format!(
                 "memory of {operation} (operation {sequence}) is in use by {} (operation {number})",
                 other.operation
@@ -193,8 +191,7 @@ impl Group {
             operation: *operation,
             began: Instant::now(),
             deadline,
-            input,
-            output,
+            memory,
             consumes: !keep
                 && overwrites_input(operation.kind)
                 && input.overlaps(output)
@@ -270,7 +267,7 @@ impl Group {
         let own = state.groups.get(&self.info.slot).expect("a group has a state until it is dropped");
         let deadline = own.deadline;
         if let Some(fault) = state.failed.as_ref().or(own.failed.as_ref()) {
-            let during = Some(FailedOperation { number: 0, task, elapsed: Duration::ZERO });
+            let during = Some(FailedOperation { task, elapsed: Duration::ZERO });
             completion.end(Err(Arc::new(Fault { during, ..(**fault).clone() })));
             return Ok(pending);
         }

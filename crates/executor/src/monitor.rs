@@ -63,7 +63,7 @@ impl Monitor {
         }
         // The coordinator may be what panicked.
         self.coordinator = None;
-        self.rules.alone();
+        self.rules.lose_coordinator();
         self.verdict(Blame::Rank(self.own_name()), Trouble::bug());
         // The panic may have come between a verdict and the abort that follows from it.
         self.abort(Blame::Rank(self.own_name()), Trouble::bug());
@@ -80,7 +80,7 @@ impl Monitor {
             match self.reports.recv_timeout(INTERVAL) {
                 Ok(Report::Trouble { peer, trouble }) => self.trouble(peer, trouble),
                 Ok(Report::Verdict { blame, trouble }) => self.verdict(blame, trouble),
-                Ok(Report::CoordinatorGone) => self.rules.alone(),
+                Ok(Report::CoordinatorGone) => self.rules.lose_coordinator(),
                 Ok(Report::Failed(trouble)) => self.failed(trouble),
                 Ok(Report::Deserted { slot, member }) => self.close_deserted_group(slot, member),
                 Ok(Report::Released { slot }) => self.shared.release(slot),

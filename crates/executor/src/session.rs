@@ -2,6 +2,7 @@
 //! two of them then make one connection for each lane: shared memory if both are on one machine, else TCP.
 
 use super::communicator::Communicator;
+use super::state::LostInput;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -116,11 +117,11 @@ impl Session {
     }
 
     /// Why no other epoch can begin, if none can.
-    pub fn binds(&self) -> Option<String> {
+    pub fn renewal_blocker(&self) -> Option<String> {
         if !self.member.elastic {
             return Some("the job is not elastic: all ranks must join with `elastic`".to_owned());
         }
-        let (sequence, operation) = self.communicator.consumed()?;
+        let LostInput { sequence, operation } = self.communicator.consumed()?;
         Some(format!(
             "the input of operation {sequence} ({operation}) is lost: the operation was begun without `keep`"
         ))
@@ -136,14 +137,14 @@ impl Session {
     ///
     /// # Errors
     /// As [`join`]; the coordinator is lost; this rank is left behind; or no other epoch can begin
-    /// ([`Session::binds`]). The member has left the job then.
+    /// ([`Session::renewal_blocker`]). The member has left the job then.
     pub fn renew(
         self,
         books: &mut Books<'_>,
         patience: Duration,
         wanted: &mut dyn FnMut() -> bool,
     ) -> Result<Self, JoinError> {
-        if let Some(why) = self.binds() {
+        if let Some(why) = self.renewal_blocker() {
             return Err(JoinError::invalid(format!("no other epoch can begin: {why}")));
         }
         let Self { communicator, member_thread, member, settings, .. } = self;
@@ -152,8 +153,8 @@ impl Session {
             Arc::into_inner(member_thread).expect("the communicator has dropped its link to the coordinator");
         let (connection, coordinator) = member_thread.recall();
         let mut wanted = check_wanted(&member, wanted);
-        let connection = connection.map_err(|why| JoinError::here(member.rank, &why))?;
-        let not_tried = JoinError::here(member.rank, "has not tried to begin an epoch");
+        let connection = connection.map_err(|why| JoinError::about_rank(member.rank, &why))?;
+        let not_tried = JoinError::about_rank(member.rank, "has not tried to begin an epoch");
         let job = Rejoining { member, settings, connection, coordinator, patience };
         job.begin_next_epoch(books, not_tried, &mut wanted)
     }
@@ -164,7 +165,7 @@ fn check_wanted<'a>(
     member: &MemberSettings,
     wanted: &'a mut dyn FnMut() -> bool,
 ) -> impl FnMut() -> Result<(), JoinError> + use<'a> {
-    let stopped = JoinError::here(member.rank, "was cancelled while joining");
+    let stopped = JoinError::about_rank(member.rank, "was cancelled while joining");
     move || if wanted() { Ok(()) } else { Err(stopped.clone()) }
 }
 
@@ -191,7 +192,7 @@ impl Rejoining {
         const MORE: u32 = 3;
         let Self { member, settings, mut connection, coordinator, patience } = self;
         for _ in 0..member.world.saturating_add(MORE) {
-            let (roster, listeners) = connection.again(&member, settings, patience, wanted)?;
+            let (roster, listeners) = connection.request_epoch(&member, settings, patience, wanted)?;
             match connect_members(&member, books, connection, roster, listeners, wanted) {
                 Ok(epoch) => return epoch.into_session(member, settings, coordinator),
                 Err((returned, error)) if returned.may_go_on() => (connection, last) = (returned, error),
@@ -263,9 +264,15 @@ impl ConnectedEpoch {
             Ok(thread)
         };
         let cpus = cpus(&member, &roster, connections.len());
-        let communicator =
-            Communicator::with_coordinator(Arc::new(book), settings, roster.epoch, connections, cpus, link)
-                .map_err(|error| JoinError::here(member.rank, &format!("cannot start threads: {error}")))?;
+        let communicator = Communicator::with_coordinator(
+            Arc::new(book),
+            settings,
+            roster.epoch,
+            connections,
+            cpus,
+            link,
+        )
+        .map_err(|error| JoinError::about_rank(member.rank, &format!("cannot start threads: {error}")))?;
         let member_thread = started.expect("the communicator has its link to the coordinator");
         let ranks = roster.ranks().collect();
         Ok(Session { communicator, member_thread, member, settings, ranks, epoch: roster.epoch })

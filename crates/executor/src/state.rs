@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{FailedOperation, Fault, Task};
-use syncline_protocol::memory::Region;
+use syncline_protocol::memory::Operands;
 use syncline_protocol::operation::Operation;
 use syncline_protocol::settings::Settings;
 
@@ -23,18 +23,23 @@ pub(super) struct RunningOperation {
     pub operation: Operation,
     pub began: Instant,
     pub deadline: Duration,
-    pub input: Region,
-    pub output: Region,
+    pub memory: Operands,
     /// Whether the input is lost if the operation fails.
     pub consumes: bool,
 }
 
-impl RunningOperation {
-    /// Whether another operation with this input and output would read what this one writes, or write what
-    /// this one reads or writes.
-    pub(super) fn conflicts(&self, input: Region, output: Region) -> bool {
-        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
-        clash(self.output, input) || clash(self.output, output) || clash(self.input, output)
+/// An operation whose input is lost, or would be lost if the operation failed now.
+#[derive(Clone, Copy, Debug)]
+pub struct LostInput {
+    /// The operation's number in its group.
+    pub sequence: u64,
+    /// What it is.
+    pub operation: Operation,
+}
+
+impl LostInput {
+    fn of((&(_, sequence), running): (&(u32, u64), &RunningOperation)) -> Self {
+        Self { sequence, operation: running.operation }
     }
 }
 
@@ -78,7 +83,7 @@ pub(super) struct State {
     /// Why no operation of any group can begin any more.
     pub failed: Option<Arc<Fault>>,
     /// The first operation that failed and whose input is lost.
-    pub consumed: Option<(u64, Operation)>,
+    pub consumed: Option<LostInput>,
     /// By slot of the group and number of the operation.
     pub operations: BTreeMap<(u32, u64), RunningOperation>,
     pub transfers: BTreeMap<u64, RunningTransfer>,
@@ -126,9 +131,9 @@ impl State {
 
     /// The first operation that failed and whose input is lost, or else the first one under way whose input
     /// would be lost if it failed now.
-    pub(super) fn lost_input(&self) -> Option<(u64, Operation)> {
+    pub(super) fn lost_input(&self) -> Option<LostInput> {
         let mut open = self.operations.iter().filter(|(_, each)| each.consumes && !each.completion.over());
-        self.consumed.or_else(|| open.next().map(|(&(_, sequence), each)| (sequence, each.operation)))
+        self.consumed.or_else(|| open.next().map(LostInput::of))
     }
 }
 
@@ -203,8 +208,7 @@ impl Shared {
         let mut state = self.lock();
         let consumed = |each: &RunningOperation| each.consumes && !each.completion.over();
         let lost_input = state.operations.range((slot, 0)..(slot + 1, 0)).find(|(_, each)| consumed(each));
-        let lost_input = lost_input.map(|(&(_, sequence), each)| (sequence, each.operation));
-        state.consumed = state.consumed.or(lost_input);
+        state.consumed = state.consumed.or(lost_input.map(LostInput::of));
         let operations = take_out(&mut state.operations, |&(of, _), _| of == slot).into_iter();
         let operations: Vec<(u64, RunningOperation)> =
             operations.map(|((_, sequence), each)| (sequence, each)).collect();
@@ -222,13 +226,13 @@ pub(super) fn fail_all(
     operations: Vec<(u64, RunningOperation)>,
     transfers: Vec<RunningTransfer>,
 ) {
-    for (sequence, RunningOperation { completion, operation, began, .. }) in operations {
-        let during =
-            Some(FailedOperation { number: sequence, task: operation.into(), elapsed: began.elapsed() });
+    for (number, RunningOperation { completion, operation, began, .. }) in operations {
+        let task = Task::Collective { number, operation };
+        let during = Some(FailedOperation { task, elapsed: began.elapsed() });
         completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
     }
     for RunningTransfer { completion, task, began, .. } in transfers {
-        let during = Some(FailedOperation { number: 0, task, elapsed: began.elapsed() });
+        let during = Some(FailedOperation { task, elapsed: began.elapsed() });
         completion.end(Err(Arc::new(Fault { during, ..fault.clone() })));
     }
 }

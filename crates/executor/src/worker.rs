@@ -13,7 +13,7 @@ use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{LostPeer, Patience};
 use syncline_protocol::lane::transfers::{Delivery, Mismatch};
-use syncline_protocol::lane::{Desertion, Lane, StartedOperation, key};
+use syncline_protocol::lane::{Desertion, Lane, OperationId, PeerError, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::affinity;
@@ -48,8 +48,8 @@ pub(super) struct Worker {
     commands: Receiver<Command>,
     reports: Sender<Report>,
     siblings: Vec<Sibling>,
-    /// Of operations under way, by their [keys](key).
-    completions: BTreeMap<u64, Arc<Completion>>,
+    /// Of operations under way.
+    completions: BTreeMap<OperationId, Arc<Completion>>,
     /// Transfers under way, by their numbers.
     transfers: BTreeMap<u64, LaneTransfer>,
     counters: Arc<LaneCounters>,
@@ -135,9 +135,9 @@ impl Worker {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Start { slot, job, completion }) => self.start(slot, job, completion),
-                Ok(Command::Forget(key)) => {
-                    self.completions.remove(&key);
-                    self.lane.forget(key);
+                Ok(Command::Forget(operation)) => {
+                    self.completions.remove(&operation);
+                    self.lane.forget(operation);
                 }
                 Ok(Command::Transfer(transfer)) => self.transfer(*transfer),
                 Ok(Command::Withdraw { label, number }) => {
@@ -181,9 +181,10 @@ impl Worker {
         if self.aborted {
             return;
         }
-        self.completions.insert(key(slot, job.sequence), completion);
+        let operation = OperationId { group: slot, sequence: job.sequence };
+        self.completions.insert(operation, completion);
         let shape = Arc::clone(&job.shape);
-        if let Err((peer, broken)) = self.lane.start_in(slot, job) {
+        if let Err(PeerError { rank: peer, error: broken }) = self.lane.start_in(slot, job) {
             // The peer asked for another operation, whether it is still connected or has left since.
             self.connections.remove(peer);
             let trouble = Trouble::from(broken);
@@ -229,10 +230,9 @@ impl Worker {
     /// Leaves a group, and restores the inputs of its operations, except those that have succeeded on all
     /// lanes.
     fn close(&mut self, slot: u32, lost: Option<u32>) {
-        let keys = key(slot, 0)..key(slot + 1, 0);
-        for (key, completion) in take_out(&mut self.completions, |key, _| keys.contains(key)) {
+        for (operation, completion) in take_out(&mut self.completions, |each, _| each.group == slot) {
             if !completion.seal() {
-                self.lane.forget(key);
+                self.lane.forget(operation);
             }
         }
         self.transfers.retain(|_, transfer| transfer.group.slot != slot);
@@ -257,9 +257,9 @@ impl Worker {
     /// succeeded on all lanes.
     fn abort(&mut self) {
         self.aborted = true;
-        for (key, completion) in std::mem::take(&mut self.completions) {
+        for (operation, completion) in std::mem::take(&mut self.completions) {
             if !completion.seal() {
-                self.lane.forget(key);
+                self.lane.forget(operation);
             }
         }
         self.transfers.clear();
@@ -279,7 +279,7 @@ impl Worker {
 
 impl LaneTransfer {
     fn fail(self, blame: Blame, trouble: Trouble) {
-        let during = Some(FailedOperation { number: 0, task: self.task, elapsed: self.began.elapsed() });
+        let during = Some(FailedOperation { task: self.task, elapsed: self.began.elapsed() });
         self.completion.end(Err(Arc::new(Fault { blame, trouble, during })));
     }
 
@@ -308,19 +308,19 @@ impl LaneTransfer {
 /// until the last lane has finished, because another lane may still fail.
 fn complete(
     lane: &mut Lane,
-    completions: &mut BTreeMap<u64, Arc<Completion>>,
+    completions: &mut BTreeMap<OperationId, Arc<Completion>>,
     transfers: &mut BTreeMap<u64, LaneTransfer>,
     siblings: &[Sibling],
 ) {
-    while let Some(key) = lane.finished() {
-        let Some(completion) = completions.get(&key) else { continue };
+    while let Some(operation) = lane.finished() {
+        let Some(completion) = completions.get(&operation) else { continue };
         if !completion.lane_done() || !completion.end(Ok(())) {
             continue;
         }
-        completions.remove(&key);
-        lane.forget(key);
+        completions.remove(&operation);
+        lane.forget(operation);
         for sibling in siblings {
-            _ = sibling.send(Command::Forget(key));
+            _ = sibling.send(Command::Forget(operation));
         }
     }
     while let Some(Delivery { id, outcome }) = lane.delivered() {

@@ -45,7 +45,7 @@ fn pair(join: Join) -> (Connection, Connection) {
         Join::Shared => {
             let (a, b) = UnixStream::pair().unwrap();
             let mut ends = (Agreement::offer(a, 16 << 10).unwrap(), Agreement::answer(b));
-            assert!(ends.1.go_on().unwrap() && ends.0.go_on().unwrap());
+            assert!(ends.1.advance().unwrap() && ends.0.advance().unwrap());
             let ends = (ends.0.connection(), ends.1.connection());
             assert_eq!(ends.0.describe(), "shared memory");
             ends

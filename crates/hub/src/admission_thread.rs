@@ -16,7 +16,7 @@ use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ use syncline_protocol::handshake::{Hello, Role};
 use syncline_transport::congestion;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
-use syncline_transport::handshaking::MOST;
-use syncline_transport::pending_handshakes::PendingHandshakes;
+use syncline_transport::handshaking::MAX_PENDING;
+use syncline_transport::pending_handshakes::{PendingHandshakes, Rejected};
 use syncline_transport::random;
 use syncline_transport::socket::{Socket, Stream};
 
@@ -38,9 +38,6 @@ const LISTENERS: Token = Token(usize::MAX - 1);
 /// Grace period for final messages.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// The value of [`SharedState::ends`] while the hub is not to end.
-pub(super) const NEVER: u64 = u64::MAX;
-
 /// Which core has which chunk of a job, by the job's number.
 type Planned = (u32, Shares);
 
@@ -49,8 +46,8 @@ type Planned = (u32, Shares);
 pub(super) struct SharedState {
     pub(super) status: Arc<Mutex<Status>>,
     pub(super) events: Arc<Mutex<EventLog>>,
-    /// [`NEVER`]; or end once no job has a worker, or after this many milliseconds.
-    pub(super) ends: Arc<AtomicU64>,
+    /// If set, the hub ends once no job has a worker, or after this time.
+    pub(super) ends: Arc<Mutex<Option<Duration>>>,
     /// Wakes the admission thread.
     pub(super) waker: Arc<Waker>,
 }
@@ -90,7 +87,8 @@ pub(super) struct AdmissionThread {
     /// Connections to hubs of other racks.
     rack_sockets: (Sender<RackSocket>, Receiver<RackSocket>),
     /// Results of [`Action::Plan`].
-    plans: (Sender<Planned>, Receiver<Planned>),
+    plan_sender: Sender<Planned>,
+    plan_receiver: Receiver<Planned>,
     /// Jobs with a thread that connects to hubs of other racks, and whether they are over.
     connecting: BTreeMap<u32, Arc<AtomicBool>>,
     shared: SharedState,
@@ -150,7 +148,8 @@ impl AdmissionThread {
             setup.patience,
         );
         let (status, events) = (Arc::default(), Arc::default());
-        let shared = SharedState { status, events, ends: Arc::new(AtomicU64::new(NEVER)), waker };
+        let shared = SharedState { status, events, ends: Arc::default(), waker };
+        let (plan_sender, plan_receiver) = channel();
         let mut thread = Self {
             setup,
             poll,
@@ -162,7 +161,8 @@ impl AdmissionThread {
             cores,
             reports,
             rack_sockets: channel(),
-            plans: channel(),
+            plan_sender,
+            plan_receiver,
             connecting: BTreeMap::new(),
             shared: shared.clone(),
             interfaces: interfaces.clone(),
@@ -197,17 +197,17 @@ impl AdmissionThread {
             self.receive();
             self.attach_racks();
             let healthy = self.take_reports();
-            while let Ok((job, shares)) = self.plans.1.try_recv() {
+            while let Ok((job, shares)) = self.plan_receiver.try_recv() {
                 self.register.planned(job, shares);
             }
             self.register.tick(self.started.elapsed());
             self.act();
-            let most = self.shared.ends.load(Ordering::Relaxed);
-            if most != NEVER && draining.is_none() {
+            let most = *self.shared.ends.lock().unwrap_or_else(PoisonError::into_inner);
+            if most.is_some() && draining.is_none() {
                 draining = Some(Instant::now());
                 self.register.drain();
             }
-            let over = draining.is_some_and(|since| since.elapsed() >= Duration::from_millis(most));
+            let over = draining.zip(most).is_some_and(|(since, most)| since.elapsed() >= most);
             if leaving.is_none() && (!healthy || draining.is_some() && self.register.idle() || over) {
                 leaving = Some(Instant::now());
                 self.cut_off = self.register.jobs().len();
@@ -229,11 +229,11 @@ impl AdmissionThread {
     fn accept(&mut self) -> bool {
         let mut more = false;
         for listener in &self.listeners {
-            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
+            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MAX_PENDING);
             more |= accepted
                 .map(|(stream, _)| self.pending.add(stream, &self.setup.trust, None, self.poll.registry()))
                 .count()
-                == MOST;
+                == MAX_PENDING;
         }
         more
     }
@@ -301,7 +301,7 @@ impl AdmissionThread {
 
     /// Computes which core has which chunk of a job on another thread, because there may be millions of chunks.
     fn plan(&self, job: u32, contract: Arc<Contract>, hubs: HubList) {
-        let (plans, waker) = (self.plans.0.clone(), Arc::clone(&self.shared.waker));
+        let (plans, waker) = (self.plan_sender.clone(), Arc::clone(&self.shared.waker));
         let compute = move || {
             // Sending fails if the hub is ending.
             if plans.send((job, Shares::new(&contract, &hubs))).is_ok() {
@@ -481,7 +481,9 @@ impl AdmissionThread {
         if self.logged.elapsed() >= LOG_EVERY {
             self.logged = Instant::now();
             let refused = std::mem::take(&mut self.pending.rejections).into_iter();
-            events.extend(refused.map(|(from, why)| Event::refused(from, why, self.pending.refused)));
+            events.extend(
+                refused.map(|Rejected { address, why }| Event::refused(address, why, self.pending.refused)),
+            );
         }
         drop(events);
         let moved: Vec<_> = self.cores.iter().map(CoreHandle::moved).collect();

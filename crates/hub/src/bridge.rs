@@ -10,7 +10,7 @@
 //!
 //! Either way a hub sends and receives `2 (R - 1) / R` of the model.
 
-use super::terms::Between;
+use super::terms::RackExchangeMode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_protocol::memory::{Buffer, Pool};
@@ -45,9 +45,11 @@ struct RackExchange {
 /// The exchange of one core with the same core of other racks.
 #[derive(Debug)]
 pub(super) struct Bridge {
-    between: Between,
+    exchange_mode: RackExchangeMode,
     rack: u32,
     racks: u32,
+    /// The number of workers of each rack.
+    workers: Vec<u16>,
     exchanges: BTreeMap<u32, RackExchange>,
 }
 
@@ -59,8 +61,9 @@ pub(super) struct Tools<'a> {
 }
 
 impl Bridge {
-    pub(super) fn new(between: Between, rack: u32, racks: u32) -> Self {
-        Self { between, rack, racks, exchanges: BTreeMap::new() }
+    /// Creates the exchange of a hub in `rack`. `workers` has the number of workers of each rack.
+    pub(super) fn new(exchange_mode: RackExchangeMode, rack: u32, workers: Vec<u16>) -> Self {
+        Self { exchange_mode, rack, racks: workers.len() as u32, workers, exchanges: BTreeMap::new() }
     }
 
     /// Returns the rack of this hub.
@@ -76,21 +79,39 @@ impl Bridge {
         (self.rack + self.racks - 1) % self.racks
     }
 
-    /// Returns whether a sum from a rack is expected now. `total` says that it is the sum of all racks.
-    pub(super) fn expects(&self, from: u32, chunk: u32, total: bool) -> bool {
+    /// Returns how many workers can have contributed to a sum from a rack.
+    fn most_contributors(&self, from: u32, chunk: u32, total: bool) -> u16 {
+        let owner = chunk % self.racks;
+        match self.exchange_mode {
+            _ if total => self.workers.iter().sum(),
+            RackExchangeMode::Sharded => self.workers[from as usize],
+            RackExchangeMode::Ring => {
+                let racks = (from + self.racks - owner - 1) % self.racks + 1;
+                (1..=racks).map(|next| self.workers[((owner + next) % self.racks) as usize]).sum()
+            }
+        }
+    }
+
+    /// Returns whether a sum from a rack is expected now. `total` says that it is the sum of all racks. A sum of more
+    /// contributors than it can have is not.
+    pub(super) fn expects(&self, from: u32, chunk: u32, total: bool, contributors: u16) -> bool {
+        self.expects_from(from, chunk, total) && contributors <= self.most_contributors(from, chunk, total)
+    }
+
+    fn expects_from(&self, from: u32, chunk: u32, total: bool) -> bool {
         let owner = chunk % self.racks;
         let exchange = self.exchanges.get(&chunk);
         if total {
-            let source = match self.between {
-                Between::Sharded => owner,
-                Between::Ring => self.previous(),
+            let source = match self.exchange_mode {
+                RackExchangeMode::Sharded => owner,
+                RackExchangeMode::Ring => self.previous(),
             };
             return self.rack != owner && from == source && exchange.is_some_and(|exchange| exchange.sent);
         }
-        let expected = match self.between {
-            Between::Sharded => self.rack == owner && from != self.rack,
+        let expected = match self.exchange_mode {
+            RackExchangeMode::Sharded => self.rack == owner && from != self.rack,
             // The rack after the owner begins, so nothing is sent to it.
-            Between::Ring => from == self.previous() && self.previous() != owner,
+            RackExchangeMode::Ring => from == self.previous() && self.previous() != owner,
         };
         expected && !exchange.is_some_and(|exchange| exchange.sums.contains_key(&from) || exchange.sent)
     }
@@ -119,11 +140,11 @@ impl Bridge {
 
     fn advance(&mut self, chunk: u32, tools: &mut Tools<'_>) -> Vec<Output> {
         let owner = chunk % self.racks;
-        let needed = match self.between {
-            Between::Sharded if self.rack == owner => self.racks,
-            Between::Sharded => 1,
-            Between::Ring if self.racks == 1 || self.previous() == owner => 1,
-            Between::Ring => 2,
+        let needed = match self.exchange_mode {
+            RackExchangeMode::Sharded if self.rack == owner => self.racks,
+            RackExchangeMode::Sharded => 1,
+            RackExchangeMode::Ring if self.racks == 1 || self.previous() == owner => 1,
+            RackExchangeMode::Ring => 2,
         };
         let (rack, previous) = (self.rack, self.previous());
         let Some(exchange) = self.exchanges.get_mut(&chunk).filter(|exchange| !exchange.sent) else {
@@ -134,12 +155,14 @@ impl Bridge {
         }
         exchange.sent = true;
         let mut sums = std::mem::take(&mut exchange.sums);
-        // A job has at most 4096 workers, so only a peer that lies can make this saturate.
-        let contributors = sums.values().fold(0u16, |all, sum| all.saturating_add(sum.contributors));
+        // `expects` has checked each number, so this is at most the number of the job's workers.
+        let contributors = sums.values().map(|sum| sum.contributors).sum();
         // In a ring, the sum that was received comes first, and this rack's sum is added to it.
-        let order: Vec<u32> = match self.between {
-            Between::Sharded => sums.keys().copied().collect(),
-            Between::Ring => [previous, rack].into_iter().filter(|each| sums.contains_key(each)).collect(),
+        let order: Vec<u32> = match self.exchange_mode {
+            RackExchangeMode::Sharded => sums.keys().copied().collect(),
+            RackExchangeMode::Ring => {
+                [previous, rack].into_iter().filter(|each| sums.contains_key(each)).collect()
+            }
         };
         let mut all: Vec<Buffer> = order.iter().filter_map(|each| Some(sums.remove(each)?.buffer)).collect();
         let buffer = if all.len() == 1 {
@@ -155,9 +178,9 @@ impl Bridge {
         if self.rack == owner {
             return self.pass_on(chunk, Sum { buffer, contributors }, tools);
         }
-        let to = match self.between {
-            Between::Sharded => owner,
-            Between::Ring => self.next(),
+        let to = match self.exchange_mode {
+            RackExchangeMode::Sharded => owner,
+            RackExchangeMode::Ring => self.next(),
         };
         vec![Output::Send { to, total: false, sum: Arc::new(buffer), contributors }]
     }
@@ -166,10 +189,12 @@ impl Bridge {
     fn pass_on(&mut self, chunk: u32, total: Sum, tools: &mut Tools<'_>) -> Vec<Output> {
         self.exchanges.remove(&chunk);
         let owner = chunk % self.racks;
-        let to: Vec<u32> = match self.between {
-            Between::Sharded if self.rack == owner => (0..self.racks).filter(|&rack| rack != owner).collect(),
-            Between::Ring if self.next() != owner => vec![self.next()],
-            Between::Sharded | Between::Ring => Vec::new(),
+        let to: Vec<u32> = match self.exchange_mode {
+            RackExchangeMode::Sharded if self.rack == owner => {
+                (0..self.racks).filter(|&rack| rack != owner).collect()
+            }
+            RackExchangeMode::Ring if self.next() != owner => vec![self.next()],
+            RackExchangeMode::Sharded | RackExchangeMode::Ring => Vec::new(),
         };
         if to.is_empty() {
             return vec![Output::Total(total)];
@@ -210,8 +235,8 @@ mod tests {
             ring in any::<bool>(),
             order in prop::collection::vec(any::<prop::sample::Index>(), 200),
         ) {
-            let between = if ring { Between::Ring } else { Between::Sharded };
-            let mut bridges: Vec<Bridge> = (0..racks).map(|rack| Bridge::new(between, rack, racks)).collect();
+            let exchange_mode = if ring { RackExchangeMode::Ring } else { RackExchangeMode::Sharded };
+            let mut bridges: Vec<Bridge> = (0..racks).map(|rack| Bridge::new(exchange_mode, rack, vec![1; racks as usize])).collect();
             let mut pool = Pool::default();
             let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
             // Two steps, one after the other at each rack.
@@ -236,7 +261,10 @@ mod tests {
                 } else {
                     let (from, to) = ready[pick - able.len()];
                     let (total, value, contributors) = network.get_mut(&(from, to)).unwrap().pop_front().unwrap();
-                    prop_assert!(bridges[to as usize].expects(from, chunk, total), "{} {} {}", from, to, total);
+                    prop_assert!(
+                        bridges[to as usize].expects(from, chunk, total, contributors),
+                        "{} {} {}", from, to, total
+                    );
                     let sum = Sum { buffer: one(value), contributors };
                     (to, bridges[to as usize].received(from, chunk, total, sum, &mut tools))
                 };
@@ -260,15 +288,31 @@ mod tests {
 
     #[test]
     fn a_sum_is_expected_only_from_the_right_rack_at_the_right_time() {
-        let sharded = Bridge::new(Between::Sharded, 1, 3);
+        let sharded = Bridge::new(RackExchangeMode::Sharded, 1, vec![1; 3]);
+        let ring = Bridge::new(RackExchangeMode::Ring, 1, vec![1; 3]);
+        let expects = |bridge: &Bridge, from, chunk, total| bridge.expects(from, chunk, total, 1);
         // Rack 1 owns chunk 1. It gets nothing of other chunks before it has sent its own sum.
         assert!(
-            sharded.expects(0, 1, false) && !sharded.expects(0, 1, true) && !sharded.expects(1, 1, false)
+            expects(&sharded, 0, 1, false)
+                && !expects(&sharded, 0, 1, true)
+                && !expects(&sharded, 1, 1, false)
         );
-        assert!(!sharded.expects(0, 0, false) && !sharded.expects(0, 0, true));
-        let ring = Bridge::new(Between::Ring, 1, 3);
-        assert!(ring.expects(0, 1, false) && !ring.expects(2, 1, false));
+        assert!(!expects(&sharded, 0, 0, false) && !expects(&sharded, 0, 0, true));
+        assert!(expects(&ring, 0, 1, false) && !expects(&ring, 2, 1, false));
         // Rack 1 comes after the owner of chunk 0, so it begins.
-        assert!(!ring.expects(0, 0, false));
+        assert!(!expects(&ring, 0, 0, false));
+    }
+    #[test]
+    fn a_rack_cannot_count_more_contributors_than_its_sum_can_have() {
+        let mut sharded = Bridge::new(RackExchangeMode::Sharded, 1, vec![2, 3, 4]);
+        assert!(sharded.expects(0, 1, false, 2) && !sharded.expects(0, 1, false, 3));
+        let mut pool = Pool::default();
+        let mut tools = Tools { element: Element::I32, reduction: Reduction::Sum, pool: &mut pool };
+        sharded.summed(0, Sum { buffer: one(1), contributors: 3 }, &mut tools);
+        assert!(sharded.expects(0, 0, true, 9) && !sharded.expects(0, 0, true, 10));
+        // A sum of chunk 1, which rack 1 owns, includes racks 2 and 0; one of chunk 2, which rack 2 owns, only rack 0.
+        let ring = Bridge::new(RackExchangeMode::Ring, 1, vec![2, 3, 4]);
+        assert!(ring.expects(0, 1, false, 6) && !ring.expects(0, 1, false, 7));
+        assert!(ring.expects(0, 2, false, 2) && !ring.expects(0, 2, false, 3));
     }
 }

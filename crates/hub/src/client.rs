@@ -2,7 +2,7 @@
 //! 3.2.4). No sockets, clocks or threads.
 
 use super::assignment::Routes;
-use super::frame::{Notice, Verb};
+use super::frame::{Notice, request_header};
 use super::terms::{Contract, StepMode};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::IoSlice;
@@ -13,16 +13,6 @@ use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Pool, Region};
 use syncline_protocol::operation::Request;
 use syncline_protocol::wire::{FrameKind, Header};
-
-/// Returns the frame's verb for a request.
-const fn verb(request: Request) -> Verb {
-    match request {
-        Request::Push => Verb::Push,
-        Request::PushPull => Verb::PushPull,
-        Request::Pull => Verb::Pull,
-        Request::Set => Verb::Set,
-    }
-}
 
 /// An exchange of a vector between a worker and its hubs.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +144,7 @@ impl Client {
         for chunk in self.contract.catalogue.chunks_of(exchange.key) {
             let core = self.routes.core(chunk);
             left += 1;
-            let header = verb(exchange.request).header(self.epoch(core), step, chunk);
+            let header = request_header(exchange.request, self.epoch(core), step, chunk);
             let place = self.contract.catalogue.place(chunk);
             let payload = if exchange.request.sends() { exchange.input.part(place) } else { Region::EMPTY };
             self.links[core as usize].message(header, payload, exchange.sequence);
@@ -290,7 +280,7 @@ impl Client {
         let awaited = self.awaited.get(&chunk).and_then(VecDeque::front).filter(|_| ours);
         let Some(&AwaitedValue { sequence, version }) = awaited else { return Err(unknown) };
         let old = (header.sequence.wrapping_sub(version as u32) as i32) < 0;
-        if old && self.contract.terms.pace == StepMode::Synchronous {
+        if old && self.contract.terms.step_mode == StepMode::Synchronous {
             return Err(unknown);
         }
         let Some(open) = self.open.get_mut(&sequence) else { return Err(unknown) };

@@ -36,7 +36,7 @@ pub(super) enum Command {
     LoseWorker { job: u32, worker: u32 },
     /// Close the connection to a worker that was lost before its job began.
     DropWorker { job: u32, worker: u32 },
-    /// Let a restarted worker continue where it was, and report the steps behind it.
+    /// Let a restarted worker continue where it was, and report the steps that it has completed.
     Resume { job: u32, worker: u32, attempt: Attempt },
     /// Expect another worker to announce a restarted worker, and report then.
     Expect { job: u32, worker: u32, attempt: Attempt },
@@ -166,7 +166,7 @@ impl Core {
             }
             // There may be millions of chunks: connections of other jobs have their turn in between.
             if self.shard.sweep() {
-                self.waker.ring();
+                self.waker.wake();
             }
             self.send_reports();
             self.end_retired();
@@ -208,7 +208,7 @@ impl Core {
             if delivered || since.elapsed() > LEAVING {
                 self.retiring.remove(&job);
                 for connection in self.shard.close(job) {
-                    self.connections.part(connection);
+                    self.connections.finish(connection);
                 }
             }
         }
@@ -247,7 +247,9 @@ impl Core {
                     }
                     if let Err(error) = self.connections.add(&mut self.shard, number, connection) {
                         self.shard.detach(number);
-                        let trouble = Trouble::closed(&format!("it cannot be waited for: {error}"));
+                        let what =
+                            format!("could not be served: the hub cannot register its connection ({error})");
+                        let trouble = Trouble { kind: FaultKind::Closed, what };
                         self.report(Report::Lost { job, peer, trouble });
                     }
                 }
@@ -298,7 +300,7 @@ impl CoreHandle {
     pub(super) fn send(&self, command: Command) {
         // Sending fails if the core has ended, which it has reported.
         if self.commands.as_ref().is_some_and(|commands| commands.send(command).is_ok()) {
-            self.waker.ring();
+            self.waker.wake();
         }
     }
 
@@ -315,7 +317,7 @@ impl CoreHandle {
     /// Tells the core to end, and does not wait for it.
     pub(super) fn stop(&mut self) {
         self.commands = None;
-        self.waker.ring();
+        self.waker.wake();
     }
 }
 

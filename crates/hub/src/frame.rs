@@ -1,47 +1,36 @@
 //! The frames of connections that carry chunks, on top of [`syncline_protocol::wire`]. The number in a frame's header
-//! is the worker's request, or the number of workers that contributed to a hub's value.
+//! is the worker's request; from a hub to a worker, the number of workers that contributed to the value; between hubs, a
+//! [`RackFrame`].
 
+use super::terms::MOST_WORKERS;
+use syncline_protocol::operation::Request;
 use syncline_protocol::wire::{FrameKind, Header};
 
-/// A worker's request about a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verb {
-    /// Add the payload to the worker's next step.
-    Push,
-    /// The same, and send the result back.
-    PushPull,
-    /// Send the chunk's value after a step, or a later value.
-    Pull,
-    /// Replace the chunk's value by the payload.
-    Set,
+/// The number of a request in the frames of workers.
+const fn request_number(request: Request) -> u16 {
+    match request {
+        Request::Push => 0,
+        Request::PushPull => 1,
+        Request::Pull => 2,
+        Request::Set => 3,
+    }
 }
 
-impl Verb {
-    const fn number(self) -> u16 {
-        match self {
-            Self::Push => 0,
-            Self::PushPull => 1,
-            Self::Pull => 2,
-            Self::Set => 3,
-        }
+/// Returns the request with this number.
+pub(super) const fn request_of(number: u16) -> Option<Request> {
+    match number {
+        0 => Some(Request::Push),
+        1 => Some(Request::PushPull),
+        2 => Some(Request::Pull),
+        3 => Some(Request::Set),
+        _ => None,
     }
+}
 
-    /// Returns the request with this number.
-    pub(super) const fn of(number: u16) -> Option<Self> {
-        match number {
-            0 => Some(Self::Push),
-            1 => Some(Self::PushPull),
-            2 => Some(Self::Pull),
-            3 => Some(Self::Set),
-            _ => None,
-        }
-    }
-
-    /// Returns the header of a request about a chunk. `step` is the step that the worker pushes; for a pull, the least
-    /// step that it wants.
-    pub(super) const fn header(self, epoch: u16, step: u64, chunk: u32) -> Header {
-        Header { kind: FrameKind::Message(self.number()), epoch, sequence: step as u32, chunk }
-    }
+/// Returns the header of a request about a chunk. `step` is the step that the worker pushes; for a pull, the least step
+/// that it wants.
+pub(super) const fn request_header(request: Request, epoch: u16, step: u64, chunk: u32) -> Header {
+    Header { kind: FrameKind::Message(request_number(request)), epoch, sequence: step as u32, chunk }
 }
 
 /// A change of the job, which a worker sends on all its connections. It holds from the worker's next push on.
@@ -53,11 +42,41 @@ pub(super) enum Notice {
     Rate { rate: f64, key: Option<u32> },
 }
 
-/// A flag in the number of contributors, between hubs: this is the sum of all racks.
-pub(super) const TOTAL: u16 = 0x8000;
+/// A frame of a chunk's values between hubs of different racks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RackFrame {
+    /// A sum, and how many workers contributed to it. `total` says that it is the sum of all racks.
+    Sum { total: bool, contributors: u16 },
+    /// Sets the chunk's value before the first step.
+    InitialValue,
+}
 
-/// The number of frames that set a chunk's value at the hubs of other racks, before the first step.
-pub(super) const GIVEN: u16 = 0x4000;
+impl RackFrame {
+    /// The flag of a total, beside the number of contributors.
+    const TOTAL: u16 = 0x8000;
+    const INITIAL_VALUE: u16 = 0x4000;
+
+    /// The number of the frame in its header.
+    pub(super) const fn number(self) -> u16 {
+        match self {
+            Self::Sum { total: true, contributors } => contributors | Self::TOTAL,
+            Self::Sum { total: false, contributors } => contributors,
+            Self::InitialValue => Self::INITIAL_VALUE,
+        }
+    }
+
+    /// Returns the frame with this number; `None` if it counts more contributors than a job can have workers.
+    pub(super) const fn of(number: u16) -> Option<Self> {
+        if number == Self::INITIAL_VALUE {
+            return Some(Self::InitialValue);
+        }
+        let (total, contributors) = (number & Self::TOTAL != 0, number & !Self::TOTAL);
+        if contributors as u32 > MOST_WORKERS {
+            return None;
+        }
+        Some(Self::Sum { total, contributors })
+    }
+}
 
 /// The epoch of connections between hubs, whose own epochs for the same job may differ.
 pub(super) const PEERS: u16 = 0;
@@ -120,9 +139,18 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_verbs_round_trip() {
+    fn numbers_of_requests_round_trip() {
         for number in 0..=5 {
-            assert_eq!(Verb::of(number).map_or(number, Verb::number), number);
+            assert_eq!(request_of(number).map_or(number, request_number), number);
+        }
+    }
+
+    #[test]
+    fn frames_of_racks_count_no_more_contributors_than_a_job_has_workers() {
+        let most = MOST_WORKERS as u16;
+        for number in 0..=u16::MAX {
+            let valid = number & !RackFrame::TOTAL <= most || number == RackFrame::INITIAL_VALUE;
+            assert_eq!(RackFrame::of(number).map(RackFrame::number), valid.then_some(number));
         }
     }
 }

@@ -18,7 +18,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use syncline_membership::join_error::JoinError;
-use syncline_protocol::codec::{LONGEST, encode};
+use syncline_protocol::codec::{MAX_MESSAGE_BYTES, encode};
 use syncline_protocol::fault::Trouble;
 use syncline_protocol::handshake::Role;
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
@@ -51,12 +51,12 @@ pub fn join(
     optimizers: &Optimizers,
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Worker, JoinError> {
-    let here = |what: String| JoinError::here(worker.rank, &what);
+    let about_rank = |what: String| JoinError::about_rank(worker.rank, &what);
     let invalid = |what: String| JoinError { invalid: true, ..JoinError::new(what) };
     let contract = Arc::new(terms.clone().contract(optimizers).map_err(invalid)?);
     let mut worker = worker.clone();
     if let Some(racks) = &terms.racks {
-        let own = racks.of.get(worker.rank as usize);
+        let own = racks.rack_of_worker.get(worker.rank as usize);
         let rack = own.ok_or_else(|| invalid(format!("rank {} is in no rack", worker.rank)))?;
         worker.hubs.clone_from(&racks.hubs[*rack as usize]);
     }
@@ -68,14 +68,14 @@ pub fn join(
         return Err(invalid("no hub is given: name one or more, or set SYNCLINE_HUBS".to_owned()));
     }
     let deadline = Instant::now() + worker.wait;
-    let incarnation = random().map_err(here)?;
+    let incarnation = random().map_err(about_rank)?;
     let interval_ms = u64::try_from(worker.patience.interval.as_millis()).unwrap_or(u64::MAX);
     let open = FromWorker::Open { terms: Box::new(terms.clone()), incarnation, interval_ms };
     let length = encode(&open).len();
-    if length > LONGEST {
+    if length > MAX_MESSAGE_BYTES {
         let keys = terms.keys.len();
         return Err(invalid(format!(
-            "the terms of {keys} vectors have {length} bytes, and at most {LONGEST} are allowed: put several \
+            "the terms of {keys} vectors have {length} bytes, and at most {MAX_MESSAGE_BYTES} are allowed: put several \
              parameters into one vector"
         )));
     }
@@ -108,12 +108,12 @@ fn attempt(
     deadline: Instant,
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Worker, AttemptError> {
-    let here = |what: String| JoinError::here(worker.rank, &what);
+    let about_rank = |what: String| JoinError::about_rank(worker.rank, &what);
     let mut opened: Vec<OpenedHub> = Vec::new();
     let mut heartbeats = HubHeartbeats::new(worker.patience);
     for &address in &worker.hubs {
         let at = |what: String| {
-            AttemptError::Unreached(here(format!("cannot join through hub {address}: {what}")))
+            AttemptError::Unreached(about_rank(format!("cannot join through hub {address}: {what}")))
         };
         let mut keep_alive = || heartbeats.keep_alive(&mut opened, worker, stop);
         let hub = open_hub(worker, address, open, deadline, &mut keep_alive).map_err(at)?;
@@ -127,15 +127,18 @@ fn attempt(
         while !finding.is_finished() {
             heartbeats
                 .keep_alive(&mut opened, worker, stop)
-                .map_err(|what| AttemptError::Unreached(here(format!("cannot join: {what}"))))?;
+                .map_err(|what| AttemptError::Unreached(about_rank(format!("cannot join: {what}"))))?;
             std::thread::sleep(Duration::from_millis(1));
         }
-        finding.join().map_err(|_| AttemptError::from(here("failed, which is a bug in syncline".to_owned())))
+        finding
+            .join()
+            .map_err(|_| AttemptError::from(about_rank("failed, which is a bug in syncline".to_owned())))
     })?;
     let routes = Arc::new(routes);
     let epochs = opened.iter().map(|hub| hub.epoch).collect();
     let mut client = Client::new(Arc::clone(contract), Arc::clone(&routes), epochs);
-    let (mut cores, waker) = Connections::new(worker.patience).map_err(|error| here(error.to_string()))?;
+    let (mut cores, waker) =
+        Connections::new(worker.patience).map_err(|error| about_rank(error.to_string()))?;
     for core in 0..routes.cores() {
         let hub_core = routes.hub_core(core);
         let hub = &opened[hub_core.hub as usize];
@@ -157,13 +160,13 @@ fn attempt(
         .map_err(|shut| shut.why)
         .and_then(|socket| prepare(socket, worker.congestion.as_deref()))
         .map_err(|what| {
-            AttemptError::Unreached(here(format!(
+            AttemptError::Unreached(about_rank(format!(
                 "cannot reach core {} of the hub {address}: {what}",
                 hub_core.core
             )))
         })?;
         let connection = Box::new(Stream::new(socket));
-        cores.add(&mut client, core, connection).map_err(|error| here(error.to_string()))?;
+        cores.add(&mut client, core, connection).map_err(|error| about_rank(error.to_string()))?;
     }
     for (hub, opened) in (0u32..).zip(&mut opened) {
         opened.connection.send(&FromWorker::Ready { hubs: hubs.clone(), hub });
@@ -186,9 +189,9 @@ fn attempt(
         receiver,
         Arc::clone(&failed),
     )
-    .map_err(|error| here(format!("cannot wait: {error}")))?;
+    .map_err(|error| about_rank(format!("cannot wait: {error}")))?;
     let thread = std::thread::Builder::new().name("worker".to_owned()).spawn(|| thread.run());
-    let thread = Some(thread.map_err(|error| here(format!("cannot start its thread: {error}")))?);
+    let thread = Some(thread.map_err(|error| about_rank(format!("cannot start its thread: {error}")))?);
     let submitted = Mutex::new(Submitted::new(commands, steps));
     Ok(Worker { contract: Arc::clone(contract), rank: worker.rank, submitted, failed, fresh, waker, thread })
 }
@@ -303,7 +306,7 @@ fn open_hub(
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<OpenedHub, String> {
     let role = Role::Worker { rank: worker.rank };
-    let further = worker.elsewhere.get(&address).into_iter().flatten();
+    let further = worker.alternate_addresses.get(&address).into_iter().flatten();
     let addresses: Vec<SocketAddr> = [address].into_iter().chain(further.copied()).collect();
     let mut before: Option<String> = None;
     loop {
@@ -362,7 +365,7 @@ fn open_hub(
 
 /// What hubs say when a worker may begin.
 struct Begun {
-    /// The steps of each vector that are behind the worker.
+    /// The steps that the worker has completed, of each vector.
     steps: Vec<u64>,
     /// Whether the job begins now.
     fresh: bool,
@@ -386,7 +389,7 @@ fn begin(
         let late = Instant::now() > deadline;
         if late && asked && Instant::now() > deadline + 2 * worker.patience.silence {
             let what = "timed out while waiting for other ranks; no hub reported which ones";
-            return Err(JoinError::here(worker.rank, what).into());
+            return Err(JoinError::about_rank(worker.rank, what).into());
         }
         if late && !asked {
             asked = true;
@@ -395,7 +398,7 @@ fn begin(
                 .for_each(|connection| connection.send(&FromWorker::Late { key: 0, step: 0 }));
         }
         let lost = |hub: usize, what: String| {
-            JoinError::here(worker.rank, &format!("lost the hub {}: it {what}", worker.hubs[hub]))
+            JoinError::about_rank(worker.rank, &format!("lost the hub {}: it {what}", worker.hubs[hub]))
         };
         let (ends, silent) = heartbeats.exchange(connections.iter_mut());
         for (hub, end) in ends.into_iter().enumerate() {
@@ -409,7 +412,7 @@ fn begin(
                         begun[hub] = Some(steps);
                     }
                     FromHub::Begin { .. } => {
-                        return Err(lost(hub, "lists other vectors".to_owned()).into());
+                        return Err(lost(hub, "lists different vectors".to_owned()).into());
                     }
                     FromHub::Verdict { blame, trouble } => {
                         let error = JoinError::new(format!("{blame} {trouble}"));
@@ -420,7 +423,7 @@ fn begin(
                     }
                     FromHub::Refused { why, permanent } => {
                         let what = format!("cannot join through hub {}: refused: {why}", worker.hubs[hub]);
-                        let error = JoinError::here(worker.rank, &what);
+                        let error = JoinError::about_rank(worker.rank, &what);
                         return Err(if permanent { AttemptError::Final } else { AttemptError::Later }(error));
                     }
                     FromHub::Leave => return Err(lost(hub, "is shutting down".to_owned()).into()),

@@ -15,7 +15,7 @@ pub const CHUNK: u32 = 32 << 10;
 pub const LARGEST: u32 = 64 << 20;
 
 /// The most chunks of a job.
-pub const MOST: u64 = 1 << 22;
+pub const MAX_CHUNKS: u64 = 1 << 22;
 
 /// A vector that all workers of a job push, such as a layer's gradient.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +73,9 @@ impl Catalogue {
         for key in &keys {
             let bytes = key.bytes().ok_or_else(|| format!("`{}` has 2^64 bytes or more", key.name))?;
             all = all.saturating_add(bytes.div_ceil(u64::from(chunk)));
-            if all > MOST {
+            if all > MAX_CHUNKS {
                 return Err(format!(
-                    "the vectors have more than {MOST} chunks of {chunk} bytes: use larger chunks"
+                    "the vectors have more than {MAX_CHUNKS} chunks of {chunk} bytes: use larger chunks"
                 ));
             }
             firsts.push(all as u32);

@@ -1,13 +1,12 @@
 //! A running hub, and its handle.
 
-use super::admission_thread::{AdmissionThread, NEVER, SharedState};
+use super::admission_thread::{AdmissionThread, SharedState};
 use super::events::Event;
 use super::register::MOST_CORES;
 use super::setup::{OpenError, Setup};
 use super::status::Status;
 use std::net::SocketAddr;
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use syncline_transport::affinity;
@@ -72,8 +71,7 @@ impl Service {
 
     /// Refuses new jobs from now on, and ends the hub once no job has a worker, or after `most`.
     pub fn drain(&self, most: Duration) {
-        let most = u64::try_from(most.as_millis()).unwrap_or(NEVER - 1);
-        self.shared.ends.store(most, Ordering::Relaxed);
+        *self.shared.ends.lock().unwrap_or_else(PoisonError::into_inner) = Some(most);
         _ = self.shared.waker.wake();
     }
 

@@ -158,7 +158,7 @@ impl Shard {
             Peer::Worker(worker) => {
                 known.worker_connections[worker as usize] = Some(connection);
                 // In an asynchronous job a worker takes part once it is connected.
-                known.active[worker as usize] |= known.contract.terms.pace == StepMode::Asynchronous;
+                known.active[worker as usize] |= known.contract.terms.step_mode == StepMode::Asynchronous;
                 known.epoch
             }
             Peer::Rack(rack) => {

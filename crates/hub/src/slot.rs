@@ -163,10 +163,10 @@ impl Slot {
 
     /// Decides how to treat a contribution. `step` is the lower half of its step's number; `resumed` says that the
     /// worker was restarted and continues where it was.
-    pub(super) fn expects(&self, worker: u32, step: u32, pace: StepMode, resumed: bool) -> Expectation {
+    pub(super) fn expects(&self, worker: u32, step: u32, step_mode: StepMode, resumed: bool) -> Expectation {
         let pushed = self.pushed[worker as usize];
         // In an asynchronous job, the steps of workers are independent.
-        if pace == StepMode::Asynchronous {
+        if step_mode == StepMode::Asynchronous {
             return Expectation::New;
         }
         if step == (pushed + 1) as u32 {
@@ -189,7 +189,7 @@ impl Slot {
         let pushed = &mut self.pushed[worker as usize];
         *pushed += 1;
         let step = *pushed;
-        if context.contract.terms.pace == StepMode::Asynchronous {
+        if context.contract.terms.step_mode == StepMode::Asynchronous {
             self.apply(buffer, 1, context);
             if asks {
                 self.pull(worker, 0, context);
@@ -332,7 +332,7 @@ impl Slot {
             let share = 1.0 / f64::from(contributors);
             scale_into(self.element, sum.as_mut_slice(), share).expect("checked with the terms");
         }
-        let asynchronous = contract.terms.pace == StepMode::Asynchronous;
+        let asynchronous = contract.terms.step_mode == StepMode::Asynchronous;
         self.version += 1;
         let Some(optimizer) = self.optimizer.clone() else {
             // In an asynchronous job, contributions accumulate.

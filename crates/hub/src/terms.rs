@@ -52,7 +52,7 @@ pub enum Mapping {
 /// How hubs of racks exchange their sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Between {
+pub enum RackExchangeMode {
     /// Each rack owns a part of the chunks, and sums those for all racks.
     Sharded,
     /// The racks form a ring, in their order.
@@ -64,11 +64,13 @@ pub enum Between {
 #[serde(deny_unknown_fields)]
 pub struct RackTopology {
     /// The rack of each worker.
-    pub of: Vec<u32>,
+    #[serde(rename = "of")]
+    pub rack_of_worker: Vec<u32>,
     /// The hubs of each rack. Racks have the same number of hubs, with the same cores and interfaces.
     pub hubs: Vec<Vec<SocketAddr>>,
     /// How the hubs exchange their sums.
-    pub between: Between,
+    #[serde(rename = "between")]
+    pub exchange: RackExchangeMode,
 }
 
 /// The most racks of a job.
@@ -80,16 +82,16 @@ impl RackTopology {
         if !(1..=MOST_RACKS).contains(&racks) {
             return Err(format!("the job has {racks} racks: it must have 1 to {MOST_RACKS}"));
         }
-        if self.of.len() != workers as usize {
+        if self.rack_of_worker.len() != workers as usize {
             return Err(format!(
                 "the job names the racks of {} ranks, but has {workers} ranks",
-                self.of.len()
+                self.rack_of_worker.len()
             ));
         }
-        if let Some(rack) = self.of.iter().find(|&&rack| rack as usize >= racks) {
+        if let Some(rack) = self.rack_of_worker.iter().find(|&&rack| rack as usize >= racks) {
             return Err(format!("rack {rack} does not exist: racks are 0 to {}", racks - 1));
         }
-        if let Some(empty) = (0..racks as u32).find(|rack| !self.of.contains(rack)) {
+        if let Some(empty) = (0..racks as u32).find(|rack| !self.rack_of_worker.contains(rack)) {
             return Err(format!("rack {empty} has no ranks"));
         }
         let hubs = self.hubs[0].len();
@@ -213,7 +215,8 @@ pub struct Terms {
     pub in_order: bool,
     /// When the hub completes a step.
     #[serde(default = "synchronous")]
-    pub pace: StepMode,
+    #[serde(rename = "pace")]
+    pub step_mode: StepMode,
     /// The optimizer of vectors without their own. Without any optimizer, the hub returns the combined contributions.
     #[serde(default)]
     pub optimizer: Option<Chosen>,
@@ -320,12 +323,12 @@ impl Terms {
         if (self.optimizer.is_some() || chosen.iter().any(Option::is_some)) && reduction != Reduction::Sum {
             return Err(format!("an optimizer needs a sum or a mean, not {}", self.reduction.name()));
         }
-        if self.pace == StepMode::Asynchronous && self.policy == LossPolicy::Wait {
+        if self.step_mode == StepMode::Asynchronous && self.policy == LossPolicy::Wait {
             return Err("an asynchronous job cannot have policy wait: use fail or shrink".to_owned());
         }
         if let Some(racks) = &self.racks {
             racks.check(self.workers)?;
-            if self.policy != LossPolicy::Fail || self.pace != StepMode::Synchronous {
+            if self.policy != LossPolicy::Fail || self.step_mode != StepMode::Synchronous {
                 return Err(
                     "a job with hubs in several racks must be synchronous and have policy fail".to_owned()
                 );
@@ -371,7 +374,7 @@ impl Terms {
             .or_else(|| pair("chunk", &self.chunk, &other.chunk))
             .or_else(|| pair("reduction", &self.reduction.name(), &other.reduction.name()))
             .or_else(|| pair("in_order", &self.in_order, &other.in_order))
-            .or_else(|| pair("pace", &self.pace, &other.pace))
+            .or_else(|| pair("pace", &self.step_mode, &other.step_mode))
             .or_else(|| pair("optimizer", &self.optimizer, &other.optimizer))
             .or_else(|| pair("policy", &self.policy, &other.policy))
             .or_else(|| pair("mapping", &self.mapping, &other.mapping))
@@ -413,7 +416,10 @@ mod tests {
     fn absent_terms_have_defaults() {
         let contract = terms("").unwrap();
         assert!(contract.mean && contract.optimizer(0).is_none() && contract.catalogue.chunks() == 1);
-        assert_eq!((contract.terms.policy, contract.terms.pace), (LossPolicy::Fail, StepMode::Synchronous));
+        assert_eq!(
+            (contract.terms.policy, contract.terms.step_mode),
+            (LossPolicy::Fail, StepMode::Synchronous)
+        );
     }
 
     #[test]

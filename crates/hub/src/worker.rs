@@ -10,7 +10,7 @@ use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_executor::pending::{Completion, Pending};
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
-use syncline_protocol::memory::Region;
+use syncline_protocol::memory::{Operands, Region};
 use syncline_protocol::operation::Request;
 use syncline_transport::lane_waker::LaneWaker;
 
@@ -52,17 +52,8 @@ struct InFlight {
     sequence: u64,
     request: Request,
     key: u32,
-    input: Region,
-    output: Region,
+    memory: Operands,
     completion: Arc<Completion>,
-}
-
-impl InFlight {
-    /// Returns whether another exchange would read memory that this one writes, or write memory that this one uses.
-    fn conflicts_with(&self, input: Region, output: Region) -> bool {
-        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
-        clash(self.output, input) || clash(self.output, output) || clash(self.input, output)
-    }
 }
 
 /// A handle to an exchange that has begun.
@@ -157,9 +148,10 @@ impl Worker {
         let completion = Completion::new(1);
         let exchange =
             Exchange { pending: Pending::new(Arc::clone(&completion)), contributors: Arc::default() };
+        let memory = Operands { input, output };
         let mut submitted = self.lock();
         submitted.in_flight.retain(|other| !other.completion.over());
-        if let Some(other) = submitted.in_flight.iter().find(|other| other.conflicts_with(input, output)) {
+        if let Some(other) = submitted.in_flight.iter().find(|other| other.memory.conflicts(memory)) {
             let InFlight { sequence, request: theirs, key, .. } = other;
             let (ours, theirs) = (request.name(), theirs.name());
             let message = format!(
@@ -171,8 +163,7 @@ impl Worker {
         }
         submitted.newest += 1;
         let sequence = submitted.newest;
-        let in_flight =
-            InFlight { sequence, request, key, input, output, completion: Arc::clone(&completion) };
+        let in_flight = InFlight { sequence, request, key, memory, completion: Arc::clone(&completion) };
         submitted.in_flight.push(in_flight);
         if matches!(request, Request::Push | Request::PushPull) {
             submitted.steps[key as usize] += 1;
@@ -182,10 +173,10 @@ impl Worker {
         let start =
             Command::Start { exchange: hub_exchange, completion: Arc::clone(&completion), contributors };
         if submitted.commands.send(start).is_ok() {
-            self.waker.ring();
+            self.waker.wake();
         } else {
-            let task = Task::Exchange { request, vector: vector.name.clone(), bytes };
-            let during = Some(FailedOperation { number: sequence, task, elapsed: Duration::ZERO });
+            let task = Task::Exchange { number: sequence, request, vector: vector.name.clone(), bytes };
+            let during = Some(FailedOperation { task, elapsed: Duration::ZERO });
             let (blame, trouble) = (Blame::Rank(self.rank), Trouble::left());
             completion.end(Err(Arc::new(Fault { blame, trouble, during })));
         }
@@ -220,7 +211,7 @@ impl Worker {
                 .into());
         }
         if self.lock().commands.send(Command::Rate { rate, key }).is_ok() {
-            self.waker.ring();
+            self.waker.wake();
         }
         Ok(())
     }
@@ -231,7 +222,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         let (disconnected, _) = channel();
         self.lock().commands = disconnected;
-        self.waker.ring();
+        self.waker.wake();
         if let Some(thread) = self.thread.take() {
             // A thread that panicked has ended its exchanges with a fault.
             _ = thread.join();

@@ -17,7 +17,7 @@ pub struct WorkerSettings {
     /// the worker's rack instead.
     pub hubs: Vec<SocketAddr>,
     /// Further addresses of a hub, by its address in `hubs` or in the racks. They are tried in turn with that one.
-    pub elsewhere: BTreeMap<SocketAddr, Vec<SocketAddr>>,
+    pub alternate_addresses: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     /// How worker and hubs authenticate each other.
     pub trust: Trust,
     /// How long to wait until all workers have joined.

@@ -82,8 +82,10 @@ pub(super) struct WorkerThread {
     late: Option<LateExchange>,
     /// What seems wrong from here. A hub may know better.
     suspicion: Option<Suspicion>,
-    /// The oldest exchange that is not complete, and since when it is the oldest.
-    oldest: (Option<u64>, Instant),
+    /// The oldest exchange that is not complete.
+    oldest: Option<u64>,
+    /// Since when it is the oldest.
+    oldest_since: Instant,
     failed: Failure,
 }
 
@@ -123,7 +125,8 @@ impl WorkerThread {
             ticked: Duration::ZERO,
             late: None,
             suspicion: None,
-            oldest: (None, Instant::now()),
+            oldest: None,
+            oldest_since: Instant::now(),
             failed,
         })
     }
@@ -151,7 +154,8 @@ impl WorkerThread {
             match self.cores.wait(&self.client) {
                 Ok(others) => control_ready |= !others.is_empty(),
                 Err(error) => {
-                    let trouble = Trouble::closed(&format!("it cannot wait for its connections: {error}"));
+                    let what = format!("cannot wait for its connections: {error}");
+                    let trouble = Trouble { kind: FaultKind::Closed, what };
                     self.fail(Blame::Rank(self.rank), trouble);
                     // New exchanges still end with this fault. Nothing else is left to do.
                     std::thread::sleep(self.heartbeats.interval());
@@ -222,8 +226,8 @@ impl WorkerThread {
         let HubExchange { sequence, key, request, .. } = in_flight.exchange;
         let key = &self.contract.catalogue.keys()[key as usize];
         let (vector, bytes) = (key.name.clone(), key.bytes().unwrap_or(0));
-        let task = Task::Exchange { request, vector, bytes };
-        FailedOperation { number: sequence, task, elapsed: in_flight.began.elapsed() }
+        let task = Task::Exchange { number: sequence, request, vector, bytes };
+        FailedOperation { task, elapsed: in_flight.began.elapsed() }
     }
 
     /// Handles the loss of the connection to a core. Its hub may still say why.
@@ -299,7 +303,7 @@ impl WorkerThread {
             }
             // Give a large vector that makes progress another deadline, at most: hubs may have removed what blocked it.
             let goes_on = self.late.is_some_and(|late| self.client.left(late.sequence) < late.left);
-            if !goes_on || self.oldest.1.elapsed() > 2 * self.deadline {
+            if !goes_on || self.oldest_since.elapsed() > 2 * self.deadline {
                 let (blame, trouble) = (*blame, trouble.clone());
                 return self.fail(blame, trouble);
             }
@@ -309,10 +313,11 @@ impl WorkerThread {
             .exchanges
             .first_key_value()
             .map(|(&sequence, exchange)| (sequence, exchange.exchange.key, exchange.step));
-        if self.oldest.0 != first.map(|(sequence, ..)| sequence) {
-            self.oldest = (first.map(|(sequence, ..)| sequence), Instant::now());
+        let oldest = first.map(|(sequence, ..)| sequence);
+        if self.oldest != oldest {
+            (self.oldest, self.oldest_since) = (oldest, Instant::now());
         }
-        let elapsed = self.oldest.1.elapsed();
+        let elapsed = self.oldest_since.elapsed();
         if let Some((sequence, key, step)) =
             first.filter(|_| elapsed > self.deadline && self.failed.get().is_none())
         {

@@ -120,7 +120,11 @@ impl World {
         let epochs = vec![EPOCH; hubs.len()];
         let client = || Client::new(Arc::clone(&contract), Arc::clone(&routes), epochs.clone());
         let mut parties: Vec<Party> = (0..workers).map(|_| Party::Client(client())).collect();
-        let racks = contract.terms.racks.as_ref().map(|racks| (racks.hubs.len() as u32, racks.of.clone()));
+        let racks = contract
+            .terms
+            .racks
+            .as_ref()
+            .map(|racks| (racks.hubs.len() as u32, racks.rack_of_worker.clone()));
         let cores = routes.cores();
         let count = racks.as_ref().map_or(1, |racks| racks.0);
         for (rack, core) in (0..count).flat_map(|rack| (0..cores).map(move |core| (rack, core))) {

@@ -50,7 +50,7 @@ fn place(hubs: &[&Service], rank: u32) -> WorkerSettings {
         rank,
         job: "job".to_owned(),
         hubs: hubs.iter().map(|hub| hub.interfaces()[0]).collect(),
-        elsewhere: Default::default(),
+        alternate_addresses: Default::default(),
         trust: Trust::Everybody,
         wait: Duration::from_secs(10),
         congestion: None,

@@ -109,7 +109,7 @@ fn members_without_a_certificate_of_the_ca_are_refused_with_the_reason() {
         why
     };
     let why = refused(&stranger);
-    assert!(why.contains("a certificate of another CA than ours"), "{why}");
+    assert!(why.contains("a certificate issued by a different CA"), "{why}");
     let why = refused(&hub);
     assert!(
         why.contains("is for `hub.syncline`, and this connection needs one for `rank.syncline`"),
@@ -178,7 +178,7 @@ fn work(hub: SocketAddr, rank: u32, workers: u32, elements: u64, trust: &Trust) 
         rank,
         job: "job".to_owned(),
         hubs: vec![hub],
-        elsewhere: Default::default(),
+        alternate_addresses: Default::default(),
         trust: trust.clone(),
         wait: Duration::from_secs(10),
         congestion: None,
@@ -219,7 +219,7 @@ fn hubs_exchange_many_bytes_and_report_their_status_over_tls() {
         assert_eq!(status.cores, 3);
     }
     let why = |trust: &Trust| ask(address, trust, Duration::from_secs(3), &mut || Ok(())).unwrap_err();
-    assert!(why(&fresh().1).contains("shows a certificate of another CA than ours"));
+    assert!(why(&fresh().1).contains("shows a certificate issued by a different CA"));
     assert!(why(&Trust::Everybody).contains("speaks TLS"));
     // A hub with a rank's certificate is not accepted.
     let false_hub = serve(1, 1, &trust);
@@ -249,7 +249,7 @@ fn hubs_of_racks_authenticate_with_certificates() {
                     rank,
                     job: "racks".to_owned(),
                     hubs: Vec::new(),
-                    elsewhere: Default::default(),
+                    alternate_addresses: Default::default(),
                     trust: trust.clone(),
                     wait: Duration::from_secs(10),
                     congestion: None,

@@ -17,7 +17,7 @@ pub struct Members {
 }
 
 impl Members {
-    /// Decides whether a process may join as `role`. `here` says whether a rank has joined, and `left` whether it has
+    /// Decides whether a process may join as `role`. `joined` says whether a rank has joined, and `left` whether it has
     /// finished and left.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ impl Members {
     pub fn admit(
         &self,
         role: &Role,
-        here: impl Fn(u32) -> bool,
+        joined: impl Fn(u32) -> bool,
         left: impl Fn(u32) -> bool,
     ) -> Result<(), Refusal> {
         let Self { world, lanes, elastic, begun } = *self;
@@ -48,7 +48,7 @@ impl Members {
                 Err(format!("this job has {lanes} lanes, not {theirs}").into())
             }
             // A process that was started again may connect before the coordinator knows that its predecessor was lost.
-            Role::Member { rank, .. } if here(rank) => {
+            Role::Member { rank, .. } if joined(rank) => {
                 Err(Refusal { why: format!("rank {rank} has already joined"), permanent: !elastic })
             }
             Role::Member { rank, .. } if begun && !elastic => {
@@ -73,7 +73,7 @@ pub struct Lanes {
 
 impl Lanes {
     /// Decides whether a process may connect as `role`. `takes_part` says whether a rank takes part in the epoch, and
-    /// `here` whether one of its lanes is already connected.
+    /// `connected` whether one of its lanes is already connected.
     ///
     /// # Errors
     /// Why the process is refused.
@@ -81,7 +81,7 @@ impl Lanes {
         &self,
         role: &Role,
         takes_part: impl Fn(u32) -> bool,
-        here: impl Fn(u32, u32) -> bool,
+        connected: impl Fn(u32, u32) -> bool,
     ) -> Result<(), Refusal> {
         let Role::Lane { from, to, lane, epoch: theirs } = *role else {
             return Err("only lanes of other ranks can connect to a rank".to_owned().into());
@@ -91,7 +91,7 @@ impl Lanes {
             Err(format!("rank {rank} expects no lane {lane} from rank {from} to rank {to}").into())
         } else if theirs != epoch {
             Err(format!("the job is in epoch {epoch}, not {theirs}").into())
-        } else if here(from, lane) {
+        } else if connected(from, lane) {
             Err(format!("lane {lane} of rank {from} is already connected").into())
         } else {
             Ok(())

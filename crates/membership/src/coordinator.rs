@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
+use syncline_units::rank_list;
 
 /// How long members have to answer a request for progress. After that, members that have not answered are at fault.
 const GRACE: Duration = Duration::from_millis(400);
@@ -12,7 +13,7 @@ const GRACE: Duration = Duration::from_millis(400);
 /// What the coordinator knows about a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Here,
+    Present,
     Left,
     Lost,
 }
@@ -98,7 +99,7 @@ impl Coordinator {
             heartbeats.heard(member as usize, now);
         }
         Self {
-            members: members.iter().map(|&member| (member, State::Here)).collect(),
+            members: members.iter().map(|&member| (member, State::Present)).collect(),
             heartbeats,
             calls: 0,
             investigation: None,
@@ -116,7 +117,7 @@ impl Coordinator {
         self.heartbeats.heard(member as usize, now);
         match message {
             FromMember::Alive | FromMember::ListenAddresses(_) => {}
-            FromMember::Leave | FromMember::Again { .. } => {
+            FromMember::Leave | FromMember::RequestEpoch { .. } => {
                 self.members.insert(member, State::Left);
                 self.heartbeats.leave(member as usize);
             }
@@ -171,7 +172,7 @@ impl Coordinator {
 
     /// Whether a member takes part in this epoch and is neither lost nor has left.
     pub fn has(&self, member: u32) -> bool {
-        self.members.get(&member) == Some(&State::Here)
+        self.members.get(&member) == Some(&State::Present)
     }
 
     /// Whether a member has finished this epoch and left.
@@ -206,8 +207,8 @@ impl Coordinator {
             self.out.push((member as u32, FromCoordinator::Alive));
         }
         let Some(investigation) = &self.investigation else { return };
-        let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
-        let answered = here
+        let present = self.members.iter().filter(|&(_, &state)| state == State::Present);
+        let answered = present
             .filter(|&(&member, _)| !investigation.may_be_unable_to_answer(member))
             .all(|(member, _)| investigation.answers.contains_key(member));
         // Wait for a while even if all have answered: another report may be on its way.
@@ -260,7 +261,7 @@ impl Coordinator {
 
     /// Whether all members have left or are lost.
     pub fn is_empty(&self) -> bool {
-        self.members.values().all(|&state| state != State::Here)
+        self.members.values().all(|&state| state != State::Present)
     }
 
     /// Handles the report of an operation that takes too long. Only the first such report counts. Asks the
@@ -346,8 +347,8 @@ impl Coordinator {
     }
 
     fn send_to_all(&mut self, message: &FromCoordinator) {
-        let here = self.members.iter().filter(|&(_, &state)| state == State::Here);
-        self.out.extend(here.map(|(&member, _)| (member, message.clone())));
+        let present = self.members.iter().filter(|&(_, &state)| state == State::Present);
+        self.out.extend(present.map(|(&member, _)| (member, message.clone())));
     }
 
     /// Decides who is at fault, from reports and answers.
@@ -401,35 +402,29 @@ impl Coordinator {
             return Verdict { blame, trouble: trouble.clone() };
         }
         let trouble = Trouble::deadline(Duration::ZERO);
-        let late = LateOperation { group: 0, ranks: Vec::new(), sequence: 0, trouble };
+        let late = LateOperation { group: 0, ranks: Vec::new(), sequence: None, trouble };
         let LateOperation { group, ranks, sequence, trouble } = investigation.late.clone().unwrap_or(late);
         let of_group = |member: u32| group == 0 || ranks.contains(&member);
-        let behind = self.members.keys().copied().find(|&member| {
+        // The first rank that is missing, or has not begun the operation.
+        let behind = self.members.keys().find_map(|&member| {
+            if missing(member) {
+                return Some((member, None));
+            }
             let begun = investigation.answers.get(&member).map(|answer| answer.progress.begun);
-            missing(member) || of_group(member) && begun.is_some_and(|begun| begun < sequence)
+            let sequence = sequence.filter(|&sequence| begun.is_some_and(|begun| begun < sequence))?;
+            of_group(member).then_some((member, Some(sequence)))
         });
         match behind {
-            Some(rank) if missing(rank) => Verdict { blame: Blame::Rank(rank), trouble },
-            Some(rank) => {
-                let of = if group == 0 {
-                    String::new()
-                } else {
-                    format!(" of a group of ranks {}", listed(&ranks))
-                };
+            Some((rank, None)) => Verdict { blame: Blame::Rank(rank), trouble },
+            Some((rank, Some(sequence))) => {
+                let of =
+                    if group == 0 { String::new() } else { format!(" of a group of {}", rank_list(&ranks)) };
                 let what = format!("has not begun operation {sequence}{of}, for which others wait");
                 Verdict { blame: Blame::Rank(rank), trouble: Trouble { kind: FaultKind::Deadline, what } }
             }
             None => Verdict { blame: Blame::SomeRank, trouble },
         }
     }
-}
-
-/// Lists ranks for people: the first few, and how many more there are.
-fn listed(ranks: &[u32]) -> String {
-    const MOST: usize = 8;
-    let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
-    let more = if ranks.len() > MOST { format!(" and {} more", ranks.len() - MOST) } else { String::new() };
-    format!("{}{more}", some.join(", "))
 }
 
 /// How much a kind of trouble reveals about the cause: the report with the highest value counts.
@@ -494,7 +489,7 @@ mod tests {
         FromMember::Late(LateOperation {
             group,
             ranks: ranks.to_vec(),
-            sequence,
+            sequence: Some(sequence),
             trouble: Trouble::deadline(ms(5000)),
         })
     }

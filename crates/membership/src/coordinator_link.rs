@@ -20,7 +20,7 @@ pub trait Executor: fmt::Debug + Send {
     fn verdict(&self, blame: Blame, trouble: Trouble);
 
     /// Tells the executor that the coordinator is gone and that it decides for itself from now on.
-    fn alone(&self);
+    fn coordinator_left(&self);
 
     /// Returns the progress of a group: how many of its operations have begun, and how many are over. `group` is the
     /// number that all members use for the group; 0 is the whole job. Both are 0 if this rank has not made the group.

@@ -21,7 +21,7 @@ use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
-use syncline_transport::handshaking::MOST;
+use syncline_transport::handshaking::MAX_PENDING;
 use syncline_transport::pending_handshakes::PendingHandshakes;
 
 const LISTENER: Token = Token(usize::MAX);
@@ -84,7 +84,7 @@ fn bind(member: &MemberSettings) -> Result<Vec<TcpListener>, String> {
 
 /// Starts the coordinator: listens on its addresses, and starts its thread.
 pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorThread, JoinError> {
-    let fault = |what: String| JoinError::here(member.rank, &what);
+    let fault = |what: String| JoinError::about_rank(member.rank, &what);
     let mut listeners = bind(member).map_err(fault)?;
     let addresses: Vec<SocketAddr> =
         listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
@@ -172,11 +172,11 @@ impl CoordinatorLoop {
     fn accept(&mut self) -> bool {
         let mut more = false;
         for listener in &self.listeners {
-            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MOST);
+            let accepted = std::iter::from_fn(|| listener.accept().ok()).take(MAX_PENDING);
             let accepted = accepted.map(|(stream, _)| {
                 self.pending.add(stream, &self.member.trust, Some(&self.member.job), self.poll.registry());
             });
-            more |= accepted.count() == MOST;
+            more |= accepted.count() == MAX_PENDING;
         }
         more
     }
@@ -240,14 +240,16 @@ impl CoordinatorLoop {
         }
         let fits = |listens: &ListenAddresses| listens.lanes.len() == self.lanes as usize;
         match message {
-            FromMember::ListenAddresses(listens) | FromMember::Again { listens, .. } if !fits(&listens) => {
+            FromMember::ListenAddresses(listens) | FromMember::RequestEpoch { listens, .. }
+                if !fits(&listens) =>
+            {
                 self.dismiss(rank, "has a different number of lanes than the others".to_owned());
             }
             FromMember::ListenAddresses(listens) if !in_epoch => self.assembly.add(rank, listens),
-            FromMember::Again { .. } if !self.member.elastic => {
+            FromMember::RequestEpoch { .. } if !self.member.elastic => {
                 self.dismiss(rank, "asked for another epoch, but the job is not elastic".to_owned());
             }
-            FromMember::Again { listens, patience_ms } if in_epoch => match self.unreachable(rank) {
+            FromMember::RequestEpoch { listens, patience_ms } if in_epoch => match self.unreachable(rank) {
                 Some(why) => self.dismiss(rank, why),
                 None => {
                     self.heartbeats.join(rank as usize, now);
@@ -356,8 +358,8 @@ impl CoordinatorLoop {
     fn send_messages(&mut self) {
         let now = self.started.elapsed();
         // A coordinator that leaves makes no more decisions.
-        let judges = !self.closing.load(Ordering::Relaxed);
-        if let Some(coordinator) = self.coordinator.as_mut().filter(|_| judges) {
+        let decides = !self.closing.load(Ordering::Relaxed);
+        if let Some(coordinator) = self.coordinator.as_mut().filter(|_| decides) {
             coordinator.tick(now);
             for (rank, message) in coordinator.take_messages() {
                 if let Some(connection) = self.connections.get_mut(&rank) {

@@ -32,8 +32,8 @@ pub enum Reaction {
 pub struct Late {
     /// The group, by its number on this member.
     pub group: u32,
-    /// The operation's number in the group; 0 for a transfer.
-    pub sequence: u64,
+    /// The operation's number in the group; `None` for a transfer.
+    pub sequence: Option<u64>,
     /// How long it has taken.
     pub trouble: Trouble,
 }
@@ -84,7 +84,7 @@ impl FaultRules {
     }
 
     /// Notes that the coordinator is gone: the member decides for itself from now on.
-    pub const fn alone(&mut self) {
+    pub const fn lose_coordinator(&mut self) {
         self.has_coordinator = false;
     }
 
@@ -127,7 +127,7 @@ impl FaultRules {
             self.oldest.insert(group, (sequence, since));
             let elapsed = now.saturating_sub(since);
             if elapsed > deadline && late.is_none() {
-                late = Some(Late { group, sequence, trouble: Trouble::deadline(elapsed) });
+                late = Some(Late { group, sequence: Some(sequence), trouble: Trouble::deadline(elapsed) });
             }
         }
         self.late(late?, cut_off, now)
@@ -148,7 +148,7 @@ impl FaultRules {
         }
         match peer {
             Some(peer) => self.trouble(peer, trouble, cut_off, now),
-            None => self.late(Late { group, sequence: 0, trouble }, cut_off, now),
+            None => self.late(Late { group, sequence: None, trouble }, cut_off, now),
         }
     }
 
@@ -227,12 +227,12 @@ mod tests {
     #[test]
     fn a_member_decides_at_once_if_the_coordinator_has_left() {
         let mut left_before = rules(true);
-        left_before.alone();
+        left_before.lose_coordinator();
         let reaction = left_before.trouble(1, Trouble::closed("reset"), false, s(1));
         assert_eq!(reaction, abort(Blame::Rank(1), Trouble::closed("reset")));
         let mut left_after = rules(true);
         left_after.trouble(1, silent(), false, s(1));
-        left_after.alone();
+        left_after.lose_coordinator();
         assert_eq!(left_after.check([], false, s(1)), abort(Blame::link(1, 2), silent()));
     }
 
@@ -252,10 +252,10 @@ mod tests {
         for (sequence, now) in [(1, 0), (1, 9), (2, 11), (2, 20)] {
             assert_eq!(rules.check(oldest(sequence), false, s(now)), None);
         }
-        let late = Late { group: 0, sequence: 2, trouble: Trouble::deadline(s(11)) };
+        let late = Late { group: 0, sequence: Some(2), trouble: Trouble::deadline(s(11)) };
         assert_eq!(rules.check(oldest(2), false, s(22)), Some(Reaction::Late(late)));
         assert_eq!(rules.check(oldest(2), false, s(23)), None, "it is reported once");
-        rules.alone();
+        rules.lose_coordinator();
         let overdue = rules.check(oldest(2), false, s(30));
         assert!(matches!(overdue, Some(Reaction::Abort { blame: Blame::SomeRank, .. })), "{overdue:?}");
     }
@@ -267,7 +267,7 @@ mod tests {
         let oldest = groups.map(|(group, sequence, deadline)| Oldest { group, sequence, deadline });
         assert_eq!(rules.check(oldest, false, s(1)), None);
         assert_eq!(rules.check(oldest, false, s(3)), None);
-        let late = Late { group: 3, sequence: 1, trouble: Trouble::deadline(s(3)) };
+        let late = Late { group: 3, sequence: Some(1), trouble: Trouble::deadline(s(3)) };
         assert_eq!(rules.check(oldest, false, s(4)), Some(Reaction::Late(late)));
     }
 

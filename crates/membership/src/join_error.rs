@@ -23,7 +23,7 @@ impl JoinError {
     }
 
     /// An error about this rank. `what` is a clause about it.
-    pub fn here(rank: u32, what: &str) -> Self {
+    pub fn about_rank(rank: u32, what: &str) -> Self {
         Self::new(format!("rank {rank} {what}"))
     }
 }

@@ -108,7 +108,7 @@ pub fn connect(
                 |error| if error.kind() == std::io::ErrorKind::Interrupted { Ok(()) } else { Err(error) },
             )
             .map_err(|error| {
-                JoinError::here(member.rank, &format!("cannot wait for connections: {error}"))
+                JoinError::about_rank(member.rank, &format!("cannot wait for connections: {error}"))
             })?;
         wanted()?;
         coordinator.exchange(member)?;
@@ -177,7 +177,7 @@ impl<'a> LaneConnector<'a> {
         mut listeners: Listeners,
     ) -> Result<Self, JoinError> {
         let fault = |error: std::io::Error| {
-            JoinError::here(member.rank, &format!("cannot wait for connections: {error}"))
+            JoinError::about_rank(member.rank, &format!("cannot wait for connections: {error}"))
         };
         let poll = Watcher::new().map_err(fault)?;
         for listener in &mut listeners.lanes {
@@ -287,11 +287,11 @@ impl<'a> LaneConnector<'a> {
     fn accept(&mut self) {
         let tcp = (self.listeners.lanes.iter())
             .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
-            .take(handshaking::MOST)
+            .take(handshaking::MAX_PENDING)
             .map(|(stream, _)| Socket::from(stream));
         let unix = (self.listeners.unix_socket.iter())
             .flat_map(|unix_socket| std::iter::from_fn(|| unix_socket.accept().ok()))
-            .take(handshaking::MOST)
+            .take(handshaking::MAX_PENDING)
             .filter(|(stream, _)| same_host::check_same_user(stream).is_ok())
             .map(|(stream, _)| Socket::from(stream));
         let sockets: Vec<Socket> = tcp.chain(unix).collect();
@@ -304,7 +304,7 @@ impl<'a> LaneConnector<'a> {
         let mut incoming: Vec<(Instant, usize)> =
             incoming.map(|(&token, pending)| (heard(&pending.stage), token)).collect();
         incoming.sort_unstable();
-        let most = handshaking::MOST + self.roster.members.len() * self.listeners.lanes.len();
+        let most = handshaking::MAX_PENDING + self.roster.members.len() * self.listeners.lanes.len();
         for (_, token) in incoming.iter().take((incoming.len() + sockets.len()).saturating_sub(most)) {
             self.pending.remove(token);
         }
@@ -351,7 +351,7 @@ impl<'a> LaneConnector<'a> {
             rules.admit(&hello.role, |from| roster.seat(from).is_some(), here)
         };
         let done = handshake.advance(admit);
-        let late = handshake.began.elapsed() > handshaking::LONGEST && !handshake.is_binding();
+        let late = handshake.began.elapsed() > handshaking::TIMEOUT && !handshake.is_binding();
         let peer = match handshake.role() {
             Some(&Role::Lane { from, lane, .. }) => Some(PeerLane { rank: from, lane }),
             _ => target,
@@ -359,7 +359,7 @@ impl<'a> LaneConnector<'a> {
         let outcome = match done {
             Ok(true) => Ok(()),
             Ok(false) if late => {
-                let seconds = handshaking::LONGEST.as_secs_f64();
+                let seconds = handshaking::TIMEOUT.as_secs_f64();
                 Err(format!("did not finish its handshake within {seconds} s"))
             }
             Ok(false) => {
@@ -420,7 +420,7 @@ impl<'a> LaneConnector<'a> {
         target: Option<PeerLane>,
         made: &mut Vec<(PeerLane, Connection)>,
     ) {
-        match pending.agreement.go_on() {
+        match pending.agreement.advance() {
             Ok(true) => {
                 _ = self.poll.registry().deregister(pending.agreement.socket());
                 self.connected(target, pending.peer, pending.agreement.connection(), made);

@@ -20,7 +20,7 @@ pub struct Listeners {
 
 /// Opens a listener for each lane, on the member's interfaces in turn, and a Unix socket if memory may be shared.
 pub fn listen(member: &MemberSettings, lanes: u32) -> Result<Listeners, JoinError> {
-    let fault = |what: String| JoinError::here(member.rank, &what);
+    let fault = |what: String| JoinError::about_rank(member.rank, &what);
     let (listeners, addresses) = (0..lanes as usize)
         .map(|lane| {
             let Interface { listen, advertised } = member.interfaces[lane % member.interfaces.len()];

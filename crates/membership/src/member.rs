@@ -16,8 +16,8 @@ pub struct Member {
     waiting: Vec<u32>,
     /// Ranks from which this member has received something recently.
     hears: Vec<u32>,
-    /// When this member last heard some rank but 0. If the others find the fault first, they are gone by the time this
-    /// member finds it.
+    /// When this member last heard from a rank other than 0. Kept because other ranks that detect the fault first have
+    /// left by the time this member detects it.
     heard_others: Option<Duration>,
     /// Why this member no longer takes part, if the coordinator has dismissed it.
     dismissed: Option<String>,

@@ -20,6 +20,7 @@ use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
 use syncline_transport::handshaking::{Handshaking, Identification};
 use syncline_transport::socket::Socket;
+use syncline_units::rank_list;
 
 const COORDINATOR: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -59,17 +60,6 @@ pub fn enter(
     }
 }
 
-/// Names ranks in a sentence: all of them, or if there are many, their number and the first few.
-fn named(ranks: &[u32]) -> String {
-    const MOST: usize = 8;
-    let some: Vec<String> = ranks.iter().take(MOST).map(u32::to_string).collect();
-    match ranks.len() {
-        1 => format!("rank {}", some[0]),
-        many if many > MOST => format!("{many} ranks, such as {}", some.join(", ")),
-        _ => format!("ranks {}", some.join(", ")),
-    }
-}
-
 /// How long to wait before another try to join.
 const RETRY: Duration = Duration::from_millis(100);
 
@@ -101,7 +91,7 @@ fn connect_to_coordinator(
         };
         if shut.permanent || Instant::now() >= deadline {
             let what = format!("cannot reach the coordinator {addresses}: {}", shut.why);
-            return Err(gave_up.unwrap_or_else(|| JoinError::here(member.rank, &what)));
+            return Err(gave_up.unwrap_or_else(|| JoinError::about_rank(member.rank, &what)));
         }
         let waited = began.elapsed().as_secs_f64();
         notice(&format!(
@@ -122,7 +112,7 @@ impl MemberConnection {
         notice: &mut Notice<'_>,
     ) -> Result<Self, JoinError> {
         let fault = |error: std::io::Error| {
-            JoinError::here(member.rank, &format!("cannot wait for the coordinator: {error}"))
+            JoinError::about_rank(member.rank, &format!("cannot wait for the coordinator: {error}"))
         };
         let mut socket = connect_to_coordinator(member, settings.flow.lanes, deadline, wanted, notice)?;
         let poll = Watcher::new().map_err(fault)?;
@@ -137,7 +127,7 @@ impl MemberConnection {
 
     /// Asks for the next epoch, and waits until it begins. The coordinator waits up to `patience` for lost ranks to
     /// come back.
-    pub fn again(
+    pub fn request_epoch(
         &mut self,
         member: &MemberSettings,
         settings: Settings,
@@ -149,10 +139,10 @@ impl MemberConnection {
         self.heartbeats.heard(0, self.started.elapsed());
         let listeners = listeners::listen(member, settings.flow.lanes)?;
         let patience_ms = patience.as_millis() as u64;
-        self.control.send(&FromMember::Again { listens: listeners.listens.clone(), patience_ms });
+        self.control.send(&FromMember::RequestEpoch { listens: listeners.listens.clone(), patience_ms });
         match self.wait_for_epoch(member, settings, None, wanted, &mut |_| {})? {
             Some(roster) => Ok((roster, listeners)),
-            None => Err(JoinError::here(member.rank, "was disconnected by the coordinator")),
+            None => Err(JoinError::about_rank(member.rank, "was disconnected by the coordinator")),
         }
     }
 
@@ -169,7 +159,7 @@ impl MemberConnection {
     ) -> Result<Option<Roster>, JoinError> {
         let (lanes, first) = (settings.flow.lanes, deadline.is_some());
         let past = |more: Duration| deadline.is_some_and(|deadline| Instant::now() > deadline + more);
-        let fault = |what: String| JoinError::here(member.rank, &what);
+        let fault = |what: String| JoinError::about_rank(member.rank, &what);
         let lost = |why: String| fault(format!("lost the coordinator: it {why}"));
         let mut events = Events::with_capacity(8);
         let (began, mut begun) = (Instant::now(), false);
@@ -208,7 +198,7 @@ impl MemberConnection {
                     notice(&format!(
                         "rank {} waits for {} ({waited:.0} s so far)",
                         member.rank,
-                        named(&ranks)
+                        rank_list(&ranks)
                     ));
                 }
                 // Messages about an epoch that is over.
@@ -287,7 +277,8 @@ impl MemberConnection {
     pub fn exchange(&mut self, member: &MemberSettings) -> Result<(), JoinError> {
         self.send_heartbeat();
         let closed = self.control.write().and_then(|()| self.control.read()).err();
-        let lost = |why: String| JoinError::here(member.rank, &format!("lost the coordinator: it {why}"));
+        let lost =
+            |why: String| JoinError::about_rank(member.rank, &format!("lost the coordinator: it {why}"));
         let mut heard = false;
         while let Some(message) = self.control.receive::<FromCoordinator>().map_err(lost)? {
             heard = true;
@@ -306,7 +297,7 @@ impl MemberConnection {
                 FromCoordinator::Leave => {
                     return Err(lost("left before all ranks were connected".to_owned()));
                 }
-                FromCoordinator::Dismissed { why } => return Err(JoinError::here(member.rank, &why)),
+                FromCoordinator::Dismissed { why } => return Err(JoinError::about_rank(member.rank, &why)),
                 FromCoordinator::Alive
                 | FromCoordinator::BeginEpoch { .. }
                 | FromCoordinator::Begun

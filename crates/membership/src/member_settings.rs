@@ -75,7 +75,7 @@ impl MemberSettings {
     /// Checks these settings and those of the job, before any connection is made.
     pub fn check(&self, settings: Settings) -> Result<(), JoinError> {
         let Settings { flow, patience, .. } = settings;
-        let fault = |what: String| Err(JoinError::invalid(JoinError::here(self.rank, &what).why));
+        let fault = |what: String| Err(JoinError::invalid(JoinError::about_rank(self.rank, &what).why));
         if self.rank >= self.world {
             return fault(format!("does not exist: the job has {} ranks, numbered from 0", self.world));
         }

@@ -117,7 +117,7 @@ impl MemberLoop {
         let started = Instant::now();
         let mut member = Member::new(self.patience, started.elapsed());
         let mut events = Events::with_capacity(8);
-        let (mut verdict_delivered, mut told_alone, mut leaving) = (false, false, None);
+        let (mut verdict_delivered, mut reported_departure, mut leaving) = (false, false, None);
         loop {
             if self.connection.wait(&mut events, member.interval()).is_err() {
                 return Err(LOST.to_owned());
@@ -172,9 +172,9 @@ impl MemberLoop {
                 self.executor.verdict(*blame, trouble.clone());
                 verdict_delivered = true;
             }
-            if member.coordinator_left() && !told_alone {
-                self.executor.alone();
-                told_alone = true;
+            if member.coordinator_left() && !reported_departure {
+                self.executor.coordinator_left();
+                reported_departure = true;
             }
             let coordinator_lost =
                 || member.verdict().is_some_and(|verdict| verdict.blame == Blame::Coordinator);

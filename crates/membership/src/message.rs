@@ -43,8 +43,8 @@ pub struct LateOperation {
     pub group: u64,
     /// The ranks of the group.
     pub ranks: Vec<u32>,
-    /// The operation's number in the group; 0 for a transfer.
-    pub sequence: u64,
+    /// The operation's number in the group; `None` for a transfer.
+    pub sequence: Option<u64>,
     /// How long it has taken, as a clause about the rank at fault.
     pub trouble: Trouble,
 }
@@ -93,7 +93,7 @@ pub enum FromMember {
         trouble: Trouble,
     },
     /// The member has ended this epoch and asks for the next one.
-    Again {
+    RequestEpoch {
         /// Where it listens in the next epoch.
         listens: ListenAddresses,
         /// How long it is willing to wait for ranks that were lost, in milliseconds.
@@ -155,7 +155,7 @@ pub enum FromCoordinator {
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
-    use syncline_protocol::codec::{Decoder, LONGEST, encode};
+    use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 
     #[test]
     fn messages_are_decoded_as_they_were_encoded() {
@@ -163,12 +163,17 @@ pub(crate) mod tests {
         let all = [
             FromMember::Alive,
             FromMember::Trouble { peer: 3, trouble: trouble.clone() },
-            FromMember::Late(LateOperation { group: 1 << 60, ranks: vec![0, 3], sequence: 1 << 40, trouble }),
+            FromMember::Late(LateOperation {
+                group: 1 << 60,
+                ranks: vec![0, 3],
+                sequence: Some(1 << 40),
+                trouble,
+            }),
             FromMember::Progress { call: 2, progress: Progress { begun: 7, over: 6 }, hears: vec![0, 3] },
             FromMember::CannotHearCoordinator { hears: Vec::new(), trouble: Trouble::left() },
             FromMember::Leave,
         ];
-        let mut decoder = Decoder::new(LONGEST);
+        let mut decoder = Decoder::new(MAX_MESSAGE_BYTES);
         let bytes: Vec<u8> = all.iter().flat_map(encode).collect();
         let mut read = Vec::new();
         for piece in bytes.chunks(3) {
@@ -214,17 +219,19 @@ pub(crate) mod tests {
     pub(crate) fn member_messages() -> impl Strategy<Value = FromMember> {
         let listens =
             ListenAddresses { lanes: Vec::new(), unix_socket: None, machine: Some("here".to_owned()) };
-        let again = FromMember::Again { listens: listens.clone(), patience_ms: u64::MAX };
+        let request = FromMember::RequestEpoch { listens: listens.clone(), patience_ms: u64::MAX };
         let progress = (0..5u64, 0..5u64).prop_map(|(begun, over)| Progress { begun, over });
         prop_oneof![
             Just(FromMember::ListenAddresses(listens)),
-            Just(again),
+            Just(request),
             Just(FromMember::Alive),
             Just(FromMember::Leave),
             (0..6u32, troubles()).prop_map(|(peer, trouble)| FromMember::Trouble { peer, trouble }),
-            (0..3u64, 0..6u32, 0..5u64, troubles()).prop_map(|(group, rank, sequence, trouble)| {
-                FromMember::Late(LateOperation { group, ranks: vec![rank], sequence, trouble })
-            }),
+            (0..3u64, 0..6u32, prop::option::of(1..5u64), troubles()).prop_map(
+                |(group, rank, sequence, trouble)| {
+                    FromMember::Late(LateOperation { group, ranks: vec![rank], sequence, trouble })
+                }
+            ),
             (0..4u64, progress, hears()).prop_map(|(call, progress, hears)| FromMember::Progress {
                 call,
                 progress,
@@ -238,7 +245,7 @@ pub(crate) mod tests {
     proptest! {
         #[test]
         fn any_message_of_a_member_is_decoded_as_it_was_encoded(message in member_messages(), cut in 1usize..100) {
-            let mut decoder = Decoder::new(LONGEST);
+            let mut decoder = Decoder::new(MAX_MESSAGE_BYTES);
             encode(&message).chunks(cut).for_each(|part| decoder.feed(part));
             prop_assert_eq!(decoder.message::<FromMember>(), Ok(Some(message)));
             prop_assert_eq!(decoder.message::<FromMember>(), Ok(None));
@@ -255,7 +262,7 @@ pub(crate) mod tests {
                 bytes[at] = byte;
             }
             for from_member in [true, false] {
-                let mut decoder = Decoder::new(LONGEST);
+                let mut decoder = Decoder::new(MAX_MESSAGE_BYTES);
                 decoder.feed(&bytes);
                 let waits = match from_member {
                     true => decoder.message::<FromMember>().is_ok_and(|message| message.is_none()),

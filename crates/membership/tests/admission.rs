@@ -185,7 +185,7 @@ impl Client {
             Self::Lanes(_) => Some("this job has 1 lanes, not"),
             Self::AnotherKey => Some("does not have the key of this job"),
             Self::NoKey => Some("with `none`, the accepting side with `key`"),
-            Self::AnotherJob => Some("this process serves a job of another name"),
+            Self::AnotherJob => Some("this process serves a job with a different name"),
             Self::NoMember => Some("only ranks may connect to the coordinator"),
             Self::Version(_) => Some("install the same release of syncline on both"),
         }

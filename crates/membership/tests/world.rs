@@ -16,10 +16,10 @@ use syncline_membership::fault_rules::{Late, Oldest, Reaction};
 use syncline_membership::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
 use syncline_membership::{Coordinator, FaultRules, Member};
 use syncline_plan::by_name;
-use syncline_protocol::codec::{Decoder, LONGEST, encode};
+use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 use syncline_protocol::fault::{Blame, FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
-use syncline_protocol::lane::{FlowControl, Lane, StartedOperation};
+use syncline_protocol::lane::{FlowControl, Lane, PeerError, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
@@ -79,7 +79,7 @@ struct Control {
 
 impl Control {
     fn new() -> Self {
-        Self { out: Vec::new(), decoder: Decoder::new(LONGEST) }
+        Self { out: Vec::new(), decoder: Decoder::new(MAX_MESSAGE_BYTES) }
     }
 }
 
@@ -270,7 +270,7 @@ impl Rank {
         let region = self.buffer.region();
         let (sequence, shape) = (self.begun, Arc::clone(&self.shape));
         let job = Arc::new(StartedOperation { sequence, shape, input: region, output: region, keep: true });
-        if let Err((peer, broken)) = self.lane.start(job) {
+        if let Err(PeerError { rank: peer, error: broken }) = self.lane.start(job) {
             self.trouble(peer, broken.into(), now);
         }
     }
@@ -305,9 +305,10 @@ impl Rank {
         self.heard.drain(..).for_each(|peer| self.heartbeats.heard(peer as usize, now));
         self.written.drain(..).for_each(|peer| self.heartbeats.sent(peer as usize, now));
         let mut closed = Vec::new();
-        while let Some(sequence) = self.lane.finished() {
+        while let Some(operation) = self.lane.finished() {
+            let sequence = operation.sequence;
             assert_eq!(sequence, self.begun);
-            self.lane.forget(sequence);
+            self.lane.forget(operation);
             let mut sums = self.sums.borrow_mut();
             let expected = sums.entry(sequence).or_insert_with(|| sum(self.ranks, sequence));
             assert!(self.buffer.as_slice() == expected, "rank {} got another sum", self.rank);

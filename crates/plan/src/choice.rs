@@ -75,6 +75,24 @@ pub struct GroupNetwork {
     pub paths: Option<Arc<Paths>>,
 }
 
+impl GroupNetwork {
+    /// Ranks that each send to the next one at rate `near`, and to any other at rate `far`. `gap` and `buffer` are as in
+    /// the fields of these names.
+    pub const fn near_far(near: Rate, far: Rate, latency: Time, gap: Time, buffer: Bytes) -> Self {
+        Self {
+            wiring: Wiring::Graph { far, all: far, far_latency: latency },
+            rate: near,
+            count: 1,
+            latency,
+            overhead: Time::ZERO,
+            gap,
+            reduction: None,
+            buffer: Some(buffer),
+            paths: None,
+        }
+    }
+}
+
 /// How many chunks a vector is cut into, and how many of them are in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pieces {

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 /// Most bytes of a message; each vector of a job takes some hundred bytes. A reader allocates only for bytes that
 /// have arrived.
-pub const LONGEST: usize = 1 << 24;
+pub const MAX_MESSAGE_BYTES: usize = 1 << 24;
 
 /// Encodes a message.
 ///

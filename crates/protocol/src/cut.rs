@@ -113,7 +113,7 @@ impl Cut {
         let width = if operation.by_rank() { ranks.len() as u64 } else { 1 };
         let chunks = chunks.min(u128::from((operation.elements / width).max(1)));
         let chunks = u32::try_from(chunks)
-            .map_err(|_| format!("{operation} would be cut into {chunks} chunks: let messages be longer"))?;
+            .map_err(|_| format!("{operation} would be cut into {chunks} chunks: use longer messages"))?;
         let ranks = operation.by_rank().then(|| ranks.to_vec());
         Ok(Self { elements: operation.elements, chunks, ranks, grain })
     }

@@ -20,8 +20,6 @@ pub struct Fault {
 /// An operation that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedOperation {
-    /// Its number; 0 for transfers.
-    pub number: u64,
     /// What it did.
     pub task: Task,
     /// How long it had run; zero if the communicator had failed before it began.
@@ -32,9 +30,16 @@ pub struct FailedOperation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Task {
     /// A collective among ranks.
-    Collective(Operation),
+    Collective {
+        /// Its number in its group.
+        number: u64,
+        /// The collective.
+        operation: Operation,
+    },
     /// An exchange of a vector with hubs.
     Exchange {
+        /// Its number among the worker's exchanges.
+        number: u64,
         /// What the worker asks for.
         request: Request,
         /// The vector's name.
@@ -55,18 +60,14 @@ pub enum Task {
     },
 }
 
-impl From<Operation> for Task {
-    fn from(operation: Operation) -> Self {
-        Self::Collective(operation)
-    }
-}
-
 impl fmt::Display for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Collective(operation) => write!(f, "{operation}, {} bytes", operation.bytes()),
-            Self::Exchange { request, vector, bytes } => {
-                write!(f, "{} of `{vector}`, {bytes} bytes", request.name())
+            Self::Collective { number, operation } => {
+                write!(f, "operation {number}, {operation}, {} bytes", operation.bytes())
+            }
+            Self::Exchange { number, request, vector, bytes } => {
+                write!(f, "operation {number}, {} of `{vector}`, {bytes} bytes", request.name())
             }
             Self::Transfer { sends, peer, tag, bytes } => {
                 let (what, way) = if *sends { ("send", "to") } else { ("recv", "from") };
@@ -127,12 +128,12 @@ impl fmt::Display for Blame {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.blame, self.trouble)?;
-        let Some(FailedOperation { number, task, elapsed }) = &self.during else { return Ok(()) };
-        match task {
-            Task::Transfer { .. } => write!(f, " ({task}")?,
-            _ => write!(f, " (operation {number}, {task}")?,
+        match &self.during {
+            Some(FailedOperation { task, elapsed }) => {
+                write!(f, " ({task}, after {:.3} s)", elapsed.as_secs_f64())
+            }
+            None => Ok(()),
         }
-        write!(f, ", after {:.3} s)", elapsed.as_secs_f64())
     }
 }
 
@@ -300,7 +301,7 @@ pub enum ProtocolError {
         /// The operation.
         operation: Operation,
     },
-    /// The peer announces another operation under a number than this rank.
+    /// The peer announces a different operation under the same number.
     Differs {
         /// This rank.
         rank: u32,
@@ -354,7 +355,7 @@ impl fmt::Display for ProtocolError {
             Self::Differs { rank, announced } => {
                 let Announced { ours, theirs } = &**announced;
                 if ours.operation == theirs.operation {
-                    write!(f, "runs another plan than rank {rank} for {}", ours.operation)?;
+                    write!(f, "runs a different plan from rank {rank}'s for {}", ours.operation)?;
                     return write!(f, " ({} chunks instead of {})", theirs.chunks, ours.chunks);
                 }
                 write!(f, "asks for {}, but rank {rank} asks for {}", theirs.operation, ours.operation)

@@ -31,7 +31,7 @@ use zeroize::Zeroize;
 pub const PROTOCOL: u32 = 3;
 
 /// Most bytes of a message until the handshake is complete.
-pub const LONGEST: usize = 4096;
+pub const MAX_MESSAGE_BYTES: usize = 4096;
 
 const NAME: &str = "syncline";
 
@@ -308,7 +308,7 @@ impl Initiator {
         let initiator = Self {
             authentication,
             hello: hello[4..].to_vec(),
-            decoder: Decoder::new(LONGEST),
+            decoder: Decoder::new(MAX_MESSAGE_BYTES),
             proved: false,
         };
         (initiator, hello)
@@ -378,7 +378,7 @@ impl Acceptor {
             authentication,
             job: job.map(str::to_owned),
             nonce: hex(&nonce),
-            decoder: Decoder::new(LONGEST),
+            decoder: Decoder::new(MAX_MESSAGE_BYTES),
             hello: None,
         }
     }
@@ -430,7 +430,7 @@ impl Acceptor {
                 };
                 let proof = unhex(&proof).unwrap_or_default();
                 if !self.authentication.verify("initiator", transcript, &proof) {
-                    return Err(refuse("the key is not this job's".to_owned()));
+                    return Err(refuse("the key does not match this job's key".to_owned()));
                 }
                 admit(hello).map_err(refuse_with)?;
                 Ok(Next::Done(encode(&Answer::Accepted)))
@@ -448,7 +448,7 @@ impl Acceptor {
             ));
         }
         if self.job.as_ref().is_some_and(|job| *job != hello.job) {
-            return Err("this process serves a job of another name".to_owned());
+            return Err("this process serves a job with a different name".to_owned());
         }
         Ok(())
     }
@@ -609,7 +609,7 @@ mod tests {
             let mut acceptor = Acceptor::new(key(7), Some("job"), [2; 32]);
             assert!(matches!(acceptor.received(&hello, |_| Ok(())), Ok(Next::Send(_))));
             let refused = acceptor.received(&encode(&Proof { proof: proof.to_owned() }), |_| Ok(()));
-            assert!(refused.unwrap_err().why.contains("not this job's"), "{proof}");
+            assert!(refused.unwrap_err().why.contains("does not match this job's key"), "{proof}");
         }
     }
 
@@ -681,7 +681,7 @@ mod tests {
             'all: for saying in &altered_messages {
                 let mut next = Ok(Next::Wait);
                 for part in saying.chunks(cut) {
-                    prop_assert!(acceptor.wants() <= 4 + LONGEST);
+                    prop_assert!(acceptor.wants() <= 4 + MAX_MESSAGE_BYTES);
                     next = acceptor.received(part, |_| Ok(()));
                     if next.is_err() {
                         break 'all;

@@ -18,8 +18,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Window in which a peer counts as alive: `silence` minus two intervals, so a peer that another machine found silent
-    /// but this one still hears was heard after that silence began.
+    /// A peer heard from within this window is alive. It is `silence` minus two intervals: such a peer sent something
+    /// after any silence that another machine reports now had begun.
     pub fn recent(&self) -> Duration {
         self.silence.saturating_sub(2 * self.interval)
     }
@@ -40,9 +40,9 @@ pub struct Heartbeats {
     /// When silence was last checked.
     last: Duration,
     /// When each peer was last heard. A peer has an entry from its first message on.
-    heard: BTreeMap<usize, Duration>,
+    last_received: BTreeMap<usize, Duration>,
     /// When something was last sent to each peer that gets heartbeats.
-    said: BTreeMap<usize, Duration>,
+    last_sent: BTreeMap<usize, Duration>,
     /// Messages of which a part has arrived, by peer.
     arriving: BTreeMap<usize, Arriving>,
 }
@@ -80,38 +80,38 @@ pub struct LostPeer {
 impl Heartbeats {
     /// Starts without peers.
     pub fn new(patience: Patience, now: Duration) -> Self {
-        let (heard, said, arriving) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { patience, last: now, heard, said, arriving }
+        let (last_received, last_sent, arriving) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { patience, last: now, last_received, last_sent, arriving }
     }
 
     /// Adds a peer: it gets heartbeats. Its silence counts only once it has been heard.
     pub fn join(&mut self, peer: usize, now: Duration) {
-        self.said.insert(peer, now);
+        self.last_sent.insert(peer, now);
     }
 
     /// Records that a peer was heard; from its first message on, its silence counts.
     pub fn heard(&mut self, peer: usize, now: Duration) {
-        self.heard.insert(peer, now);
+        self.last_received.insert(peer, now);
     }
 
     /// Removes a peer.
     pub fn leave(&mut self, peer: usize) {
-        self.heard.remove(&peer);
-        self.said.remove(&peer);
+        self.last_received.remove(&peer);
+        self.last_sent.remove(&peer);
         self.arriving.remove(&peer);
     }
 
     /// Records that something was sent to a peer.
     pub fn sent(&mut self, peer: usize, now: Duration) {
-        self.said.insert(peer, now);
+        self.last_sent.insert(peer, now);
     }
 
     /// Returns the peers that are due a heartbeat, and counts it as sent.
     pub fn due(&mut self, now: Duration) -> Vec<usize> {
         let interval = self.patience.interval;
-        let due = self.said.iter_mut().filter(|(_, said)| now >= **said + interval);
-        due.map(|(&peer, said)| {
-            *said = now;
+        let due = self.last_sent.iter_mut().filter(|(_, sent)| now >= **sent + interval);
+        due.map(|(&peer, sent)| {
+            *sent = now;
             peer
         })
         .collect()
@@ -127,7 +127,7 @@ impl Heartbeats {
             arriving.since = (arriving.since + slept).min(now);
         }
         let mut silent = Vec::new();
-        for (&peer, heard) in &mut self.heard {
+        for (&peer, heard) in &mut self.last_received {
             *heard = (*heard + slept).min(now);
             let silence = now - *heard;
             if silence > self.patience.silence {
@@ -167,7 +167,7 @@ impl Heartbeats {
         for &peer in peers {
             // A peer from which the machine does not read cannot be heard, so its silence does not count.
             if !machine.reads(peer) {
-                self.heard.entry(peer as usize).and_modify(|heard| *heard = now);
+                self.last_received.entry(peer as usize).and_modify(|heard| *heard = now);
                 self.arriving.remove(&(peer as usize));
             }
         }
@@ -195,7 +195,7 @@ impl Heartbeats {
     /// limit at once.
     pub fn cut_off(&self, now: Duration, but: Option<usize>) -> bool {
         let mut peers = 0;
-        let mut others = self.heard.keys().filter(|&&peer| Some(peer) != but);
+        let mut others = self.last_received.keys().filter(|&&peer| Some(peer) != but);
         others.all(|&peer| {
             peers += 1;
             !self.hears(peer, now)
@@ -204,7 +204,9 @@ impl Heartbeats {
 
     /// Whether a peer was heard within [`Patience::recent`].
     pub fn hears(&self, peer: usize, now: Duration) -> bool {
-        self.heard.get(&peer).is_some_and(|&heard| now.saturating_sub(heard) <= self.patience.recent())
+        self.last_received
+            .get(&peer)
+            .is_some_and(|&heard| now.saturating_sub(heard) <= self.patience.recent())
     }
 
     /// How often others send heartbeats, and how long to wait for them.

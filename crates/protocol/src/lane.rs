@@ -36,7 +36,7 @@ pub mod transfers;
 pub use group::Opening;
 pub use groups::{Desertion, MOST_GROUPS};
 pub use operations::FlowControl;
-pub use started::{StartedOperation, key};
+pub use started::{OperationId, PeerError, StartedOperation};
 
 use crate::fault::{FaultKind, ProtocolError, Trouble};
 use crate::link::{Event, Landing, PartialMessage};
@@ -50,7 +50,6 @@ use frame_owner::FrameOwner;
 use group::LaneIndex;
 use groups::{Groups, OPEN};
 use operations::Operations;
-use started::parts;
 use std::io::IoSlice;
 use std::sync::Arc;
 use transfers::{Delivery, Label, Transfer, Transfers};
@@ -98,8 +97,8 @@ impl Lane {
     /// Begins an operation of the whole job. Sequence numbers of operations increase from 1 on.
     ///
     /// # Errors
-    /// The rank that has announced another operation under this number, and both operations.
-    pub fn start(&mut self, started: Arc<StartedOperation>) -> Result<(), (u32, ProtocolError)> {
+    /// A rank has announced a different operation under this number.
+    pub fn start(&mut self, started: Arc<StartedOperation>) -> Result<(), PeerError> {
         self.start_in(0, started)
     }
 
@@ -107,11 +106,7 @@ impl Lane {
     ///
     /// # Errors
     /// As for [`Lane::start`].
-    pub fn start_in(
-        &mut self,
-        slot: u32,
-        started: Arc<StartedOperation>,
-    ) -> Result<(), (u32, ProtocolError)> {
+    pub fn start_in(&mut self, slot: u32, started: Arc<StartedOperation>) -> Result<(), PeerError> {
         self.operations.start(slot, started, &mut self.groups, &mut self.connections)
     }
 
@@ -197,7 +192,7 @@ impl Lane {
                     }
                     FrameOwner::Close { .. } => return None,
                 };
-                let (slot, sequence) = parts(operation);
+                let OperationId { group: slot, sequence } = operation;
                 let group = self.groups.get(slot)?;
                 let running = group.operations.get(&sequence)?.running.as_ref()?;
                 let sent = running.chunks.get(&chunk)?.untouched(&running.started.shape, step)?;
@@ -208,15 +203,15 @@ impl Lane {
         changed.unwrap_or(trouble)
     }
 
-    /// The [key] of the next operation whose chunks on this lane have all completed.
-    pub fn finished(&mut self) -> Option<u64> {
+    /// The next operation whose chunks on this lane have all completed.
+    pub fn finished(&mut self) -> Option<OperationId> {
         self.operations.finished()
     }
 
-    /// Forgets an operation, given by its [key], and the saved input: the operation has completed on all lanes, or is
+    /// Forgets an operation and the saved input: the operation has completed on all lanes, or is
     /// committed.
-    pub fn forget(&mut self, key: u64) {
-        let (slot, sequence) = parts(key);
+    pub fn forget(&mut self, operation: OperationId) {
+        let OperationId { group: slot, sequence } = operation;
         let group = self.groups.get_mut(slot);
         let started =
             group.and_then(|group| group.operations.remove(&sequence)).and_then(|known| known.running);
@@ -226,8 +221,8 @@ impl Lane {
     }
 
     /// Aborts everything: inputs that must be kept are restored, and callers' memory is no longer used. Returns
-    /// the keys of operations that had begun and were not forgotten.
-    pub fn abort(&mut self) -> Vec<u64> {
+    /// operations that had begun and were not forgotten.
+    pub fn abort(&mut self) -> Vec<OperationId> {
         self.connections.links.iter_mut().for_each(|link| _ = link.abandon());
         self.transfers.abort();
         self.operations.abort(&mut self.groups, &mut self.connections)

@@ -23,6 +23,23 @@ unsafe impl Send for Region {}
 // SAFETY: as above; the caller also guarantees that no thread writes bytes that another reads or writes.
 unsafe impl Sync for Region {}
 
+/// The memory that an operation reads, and the memory that it writes.
+#[derive(Clone, Copy, Debug)]
+pub struct Operands {
+    /// What it reads.
+    pub input: Region,
+    /// What it writes.
+    pub output: Region,
+}
+
+impl Operands {
+    /// Whether one of two operations would read what the other writes, or both would write the same bytes.
+    pub fn conflicts(self, other: Self) -> bool {
+        let clash = |a: Region, b: Region| !a.is_empty() && !b.is_empty() && a.overlaps(b);
+        clash(self.output, other.input) || clash(self.output, other.output) || clash(self.input, other.output)
+    }
+}
+
 impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Region({} bytes)", self.length)

@@ -3,13 +3,15 @@
 
 use crate::racks::RackOrder;
 use crate::shape::{PlanBook, Rule};
+use serde::Deserialize;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_plan::by_name;
 use syncline_plan::choice::GroupNetwork;
 use syncline_units::CollectiveKind;
 
 /// A rule by the name of its plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NamedRule {
     /// The collective.
     pub kind: CollectiveKind,
@@ -18,6 +20,7 @@ pub struct NamedRule {
     /// The name of the plan, without `group` if `by_rack`.
     pub algorithm: String,
     /// Whether the racks are the plan's groups.
+    #[serde(default)]
     pub by_rack: bool,
     /// Most bytes of a message, which determines the number of chunks.
     pub message: u64,

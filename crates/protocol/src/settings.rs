@@ -4,6 +4,9 @@ use crate::heartbeat::Patience;
 use crate::lane::FlowControl;
 use std::time::Duration;
 
+/// Default number of bytes in flight from a lane to a peer. The choice of plans assumes it.
+pub const DEFAULT_WINDOW: usize = 512 << 10;
+
 /// Settings of a communicator.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -17,7 +20,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let flow = FlowControl { lanes: 1, window: 512 << 10, ahead: 64 << 20 };
+        let flow = FlowControl { lanes: 1, window: DEFAULT_WINDOW, ahead: 64 << 20 };
         Self { flow, patience: Patience::default(), deadline: Duration::from_secs(300) }
     }
 }

@@ -3,6 +3,7 @@
 use crate::cut::{Cut, Grain};
 use crate::operation::{Announcement, Association, Operation};
 use crate::script::{Script, StepAction};
+use crate::settings::DEFAULT_WINDOW;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -116,8 +117,6 @@ type Chosen = BTreeMap<(CollectiveKind, u32), Candidate>;
 
 /// Most bytes of a message in a chosen plan.
 const MESSAGE: u64 = 64 << 10;
-/// Bytes in flight from a lane to a peer; the choice of plans assumes this.
-const WINDOW: u64 = 512 << 10;
 
 /// Compiled plans.
 type Scripts = BTreeMap<ScriptKey, Compiled>;
@@ -275,7 +274,8 @@ impl PlanBook {
         let known = self.chosen().get(&(kind, digits)).copied();
         let candidate = known.or_else(|| {
             let bytes = Bytes(1u64.checked_shl(digits).map_or(u64::MAX, |above| above - 1));
-            let chunking = choice::Chunking::ByMessage { message: Bytes(MESSAGE), window: Bytes(WINDOW) };
+            let chunking =
+                choice::Chunking::ByMessage { message: Bytes(MESSAGE), window: Bytes(DEFAULT_WINDOW as u64) };
             let work = Work { kind, ranks: self.ranks, bytes, chunking, network };
             let phase = Phase { work, axis: 0, candidates: &Candidate::ALL, named: None };
             let candidate = choice::choose(&[phase]).candidates[0]?;

@@ -12,7 +12,7 @@ use syncline_plan::{Algorithm, by_name};
 use syncline_protocol::fault::{FaultKind, ProtocolError, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, LostPeer, Patience};
 use syncline_protocol::lane::transfers::{Delivery, Label, Transfer};
-use syncline_protocol::lane::{FlowControl, KeptBytes, Lane, StartedOperation};
+use syncline_protocol::lane::{FlowControl, KeptBytes, Lane, OperationId, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
@@ -23,6 +23,9 @@ use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
 const KINDS: &[CollectiveKind] = CollectiveKind::ALL;
+
+/// The first operation of the whole job.
+const FIRST: OperationId = OperationId { group: 0, sequence: 1 };
 
 /// An operation that a test requests.
 #[derive(Clone, Debug)]
@@ -159,9 +162,9 @@ fn check(
         let end = network.run();
         prop_assert!(end.is_ok(), "{:?}", end);
         for member in 0..members {
-            let finished: Vec<u64> =
+            let finished: Vec<OperationId> =
                 std::iter::from_fn(|| network.machine(member as usize).finished()).collect();
-            let mut sorted = finished.clone();
+            let mut sorted: Vec<u64> = finished.iter().map(|operation| operation.sequence).collect();
             sorted.sort_unstable();
             prop_assert_eq!(
                 sorted,
@@ -170,7 +173,7 @@ fn check(
                 member,
                 algorithm.name()
             );
-            finished.into_iter().for_each(|sequence| network.machine(member as usize).forget(sequence));
+            finished.into_iter().for_each(|operation| network.machine(member as usize).forget(operation));
         }
     }
     for ((ask, inputs), vectors) in asks.iter().zip(&inputs).zip(&mut vectors) {
@@ -399,7 +402,7 @@ fn blocks_without_elements_are_not_sent() {
         };
         assert_eq!((0..4).filter(|&rank| sends(&mut network, rank)).count(), first, "{elements} elements");
         network.run().unwrap();
-        assert!((0..4).all(|rank| network.machine(rank).finished() == Some(1)));
+        assert!((0..4).all(|rank| network.machine(rank).finished() == Some(FIRST)));
     }
 }
 
@@ -413,7 +416,7 @@ fn kept_inputs_are_restored_after_a_failure() {
         for &steps in moments {
             let (mut network, mut buffers) = under_way(name, &operation, steps, steps);
             for (rank, buffer) in (0u32..).zip(&mut buffers) {
-                assert_eq!(network.machine(rank as usize).abort(), [1]);
+                assert_eq!(network.machine(rank as usize).abort(), [FIRST]);
                 assert_eq!(
                     buffer.as_mut_slice(),
                     interpreter::vector(&operation, rank, 1),
@@ -676,8 +679,8 @@ proptest! {
         while lane.waiting(1) > 0 {
             lane.sent(1, lane.waiting(1));
         }
-        prop_assert_eq!(lane.finished(), Some(1));
-        lane.forget(1);
+        prop_assert_eq!(lane.finished(), Some(FIRST));
+        lane.forget(FIRST);
     }
 }
 
@@ -790,7 +793,7 @@ fn an_error_about_different_operations_names_both() {
         (0..2).for_each(|rank| start(&mut network, rank).unwrap());
         let broken = if late {
             network.run().unwrap();
-            start(&mut network, 2).unwrap_err().1
+            start(&mut network, 2).unwrap_err().error
         } else {
             start(&mut network, 2).unwrap();
             network.run().unwrap_err().error

@@ -12,7 +12,9 @@ use syncline_protocol::fault::Trouble;
 use syncline_protocol::lane::transfers::{
     Delivery, EAGER, KEPT, Label, MOST_OFFERS, Mismatch, PIECE, Transfer,
 };
-use syncline_protocol::lane::{Desertion, FlowControl, KeptBytes, Lane, Opening, StartedOperation, key};
+use syncline_protocol::lane::{
+    Desertion, FlowControl, KeptBytes, Lane, Opening, OperationId, StartedOperation,
+};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
@@ -23,6 +25,10 @@ use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
 
 /// The book of a rank that runs rings.
+const fn id(group: u32, sequence: u64) -> OperationId {
+    OperationId { group, sequence }
+}
+
 fn book(member: u32, ranks: u32) -> Arc<PlanBook> {
     let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 4096 };
     let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
@@ -226,7 +232,7 @@ fn check(
         }
     }
     if found.is_none() && !stuck {
-        prop_assert!((0..ranks).all(|rank| network.machine(rank as usize).finished() == Some(1)));
+        prop_assert!((0..ranks).all(|rank| network.machine(rank as usize).finished() == Some(id(0, 1))));
         prop_assert!(
             vectors.iter().all(|vector| vector.as_slice() == i64::from(ranks).to_ne_bytes().repeat(3000))
         );
@@ -593,8 +599,8 @@ fn leaving_a_group_mid_operation_disturbs_nothing_else_and_returns_memory() {
         }
         // Rank 0 leaves, and reuses its memory at once.
         network.machine(0).close(1, None);
-        let through: Vec<u64> = std::iter::from_fn(|| network.machine(0).finished()).collect();
-        if !through.contains(&key(1, 1)) {
+        let through: Vec<OperationId> = std::iter::from_fn(|| network.machine(0).finished()).collect();
+        if !through.contains(&id(1, 1)) {
             assert!(pair[0].as_slice() == 7i64.to_ne_bytes().repeat(20_000), "seed {seed}");
         }
         pair[0].as_mut_slice().fill(0xee);
@@ -799,5 +805,5 @@ fn a_group_ends_for_members_that_hold_frames_of_plans() {
     let mut received = Buffer::new(8 << 20);
     start(&mut network, PAIR, 1, 0, 1, &what, &mut received);
     network.run().unwrap();
-    assert_eq!([0, 1].map(|rank| network.machine(rank).finished()), [Some(key(0, 1)); 2]);
+    assert_eq!([0, 1].map(|rank| network.machine(rank).finished()), [Some(id(0, 1)); 2]);
 }

@@ -48,9 +48,9 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     astra::register(module)?;
     convert::register(module)?;
     module.add_class::<run::Run>()?;
-    module.add_class::<runtime::Communicator>()?;
+    module.add_class::<runtime::communicator::Communicator>()?;
     module.add_class::<runtime::memory::Memory>()?;
-    module.add_class::<runtime::Pending>()?;
+    module.add_class::<runtime::pending::Pending>()?;
     module.add_class::<runtime::hub::Hub>()?;
     module.add_class::<runtime::hub::HubService>()?;
     module.add_function(wrap_pyfunction!(runtime::hub::hub_status, module)?)?;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 const LAST_WAIT: Duration = Duration::from_millis(200);
 
 /// The longest time that a connection stays open while the peer takes bytes slowly.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_DURATION: Duration = Duration::from_secs(60);
 
 /// A connection that is being ended.
 #[derive(Debug)]
@@ -33,9 +33,9 @@ impl Closing {
         Self { silence, began: now, finished: false, left: 0, since: now }
     }
 
-    /// Goes on ending the connection, and returns whether it may be closed. Call it again and again until it returns
-    /// true. `waiting` is the number of bytes that the caller has not passed to the connection yet.
-    pub(super) fn over(&mut self, connection: &mut Connection, waiting: usize) -> bool {
+    /// Advances the shutdown. Call until it returns true: the connection may then be closed. `waiting` is the number of
+    /// bytes that the caller has not passed to the connection yet.
+    pub(super) fn advance(&mut self, connection: &mut Connection, waiting: usize) -> bool {
         if waiting == 0 && !self.finished {
             self.finished = true;
             if connection.finish().is_err() {
@@ -50,7 +50,7 @@ impl Closing {
             (self.left, self.since) = (left, Instant::now());
         }
         let patience = if left > 0 { self.silence } else { LAST_WAIT };
-        self.since.elapsed() > patience || self.began.elapsed() > LONGEST
+        self.since.elapsed() > patience || self.began.elapsed() > MAX_DURATION
     }
 }
 

@@ -133,7 +133,7 @@ impl Connections {
     }
 
     /// Removes a connection and sends nothing more on it. Closes it once the peer has ended it too, or after 2 s.
-    pub fn part(&mut self, peer: u32) {
+    pub fn finish(&mut self, peer: u32) {
         if let Some(mut connection) = self.connections.remove(&peer) {
             self.heartbeats.leave(peer as usize);
             if connection.finish().is_ok() {
@@ -159,7 +159,7 @@ impl Connections {
         Arc::clone(&self.status)
     }
 
-    /// Waits for an event on a connection, for a call of [`LaneWaker::ring`], or until heartbeats are due. Returns the
+    /// Waits for an event on a connection, for a call of [`LaneWaker::wake`], or until heartbeats are due. Returns the
     /// tokens of the caller's other sources that had events.
     ///
     /// # Errors
@@ -216,7 +216,7 @@ impl Connections {
             if moved {
                 continue;
             }
-            if polls == 0 || self.waker.rung() {
+            if polls == 0 || self.waker.is_signalled() {
                 self.busy = false;
                 break;
             }
@@ -306,7 +306,7 @@ impl Connections {
                 let wrote = std::iter::repeat_with(|| send(machine, peer, connection));
                 match wrote.take_while(|wrote| *wrote != Ok(false)).find(Result::is_err) {
                     Some(_) => false,
-                    None => !closing.over(connection, machine.waiting(peer)),
+                    None => !closing.advance(connection, machine.waiting(peer)),
                 }
             });
             if self.connections.is_empty() {

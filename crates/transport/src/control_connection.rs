@@ -4,7 +4,7 @@ use crate::socket::Socket;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::{ErrorKind, Read, Write};
-use syncline_protocol::codec::{Decoder, LONGEST, encode};
+use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 
 /// The most reads of 4 KiB in one call, so that a peer that floods does not keep others waiting.
 const MOST_READS: usize = 16;
@@ -22,7 +22,7 @@ pub struct ControlConnection {
 impl ControlConnection {
     /// Creates a connection on a socket whose handshake is complete.
     pub fn new(socket: Socket) -> Self {
-        Self { socket, decoder: Decoder::new(LONGEST), out: Vec::new(), heard: false }
+        Self { socket, decoder: Decoder::new(MAX_MESSAGE_BYTES), out: Vec::new(), heard: false }
     }
 
     /// Queues a message for the next [`ControlConnection::write`].

@@ -6,15 +6,16 @@
 
 #![allow(unsafe_code)]
 
-use mio::Poll;
-use std::collections::BTreeSet;
+use mio::{Events, Poll};
+use std::collections::BTreeMap;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Mutex;
+use std::time::Duration;
 
-/// File descriptors of all watchers of this process.
-static WATCHERS: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+/// File descriptors of all watchers, and the process that made each: in a forked child, its parent's too.
+static WATCHERS: Mutex<BTreeMap<RawFd, u32>> = Mutex::new(BTreeMap::new());
 
 /// A `mio` poll on which a thread waits for its sockets. [`close_inherited_sockets`] closes the
 /// sockets that it watches.
@@ -25,8 +26,17 @@ impl Watcher {
     /// Creates a watcher without sockets.
     pub fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
-        WATCHERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(poll.as_raw_fd());
+        let mut watchers = WATCHERS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        watchers.insert(poll.as_raw_fd(), std::process::id());
         Ok(Self(poll))
+    }
+
+    /// Waits for events of the sockets, at most `most`; `None` waits without a limit.
+    ///
+    /// # Errors
+    /// A signal interrupted the wait, or the system cannot wait.
+    pub fn poll(&mut self, events: &mut Events, most: Option<Duration>) -> io::Result<()> {
+        self.0.poll(events, most)
     }
 }
 
@@ -38,12 +48,6 @@ impl Deref for Watcher {
     }
 }
 
-impl DerefMut for Watcher {
-    fn deref_mut(&mut self) -> &mut Poll {
-        &mut self.0
-    }
-}
-
 impl Drop for Watcher {
     fn drop(&mut self) {
         // Before the poll is closed: afterwards another file may get its number.
@@ -51,19 +55,24 @@ impl Drop for Watcher {
     }
 }
 
-/// Closes a forked child's copies of its parent's sockets.
+/// Closes a forked child's copies of its parent's sockets. In a process that was not forked, or has closed them already,
+/// it does nothing.
 ///
 /// # Safety
-/// Only a forked child calls this, once, right after the fork: before the runtime makes anything in the child. The child
-/// neither uses nor drops what the runtime made before the fork.
+/// A forked child neither uses nor drops watchers and sockets that were made before the fork.
 pub unsafe fn close_inherited_sockets() {
     // If a thread of the parent held the lock during the fork, nobody releases it in the child.
     let Ok(mut watchers) = WATCHERS.try_lock() else { return };
-    for watcher in std::mem::take(&mut *watchers) {
+    let own = std::process::id();
+    let (kept, inherited) =
+        std::mem::take(&mut *watchers).into_iter().partition(|(_, process)| *process == own);
+    *watchers = kept;
+    let inherited: BTreeMap<RawFd, u32> = inherited;
+    for watcher in inherited.into_keys() {
         let watched = std::fs::read_to_string(format!("/proc/self/fdinfo/{watcher}")).unwrap_or_default();
         for socket in watched_by(&watched).chain([watcher]) {
-            // SAFETY: by this function's contract, the owners are threads of the parent, which the child does not have, and
-            // nothing else in the child uses the number.
+            // SAFETY: another process made the watcher, so this one is its forked child. By this function's contract, the
+            // child neither uses nor drops the watcher and its sockets.
             unsafe { rustix::io::close(socket) }
         }
     }
@@ -89,8 +98,19 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(watched_by(&text).collect::<Vec<_>>(), [listener.as_raw_fd()]);
         let number = watcher.as_raw_fd();
-        assert!(WATCHERS.lock().unwrap().contains(&number));
+        assert!(WATCHERS.lock().unwrap().contains_key(&number));
         drop(watcher);
-        assert!(!WATCHERS.lock().unwrap().contains(&number));
+        assert!(!WATCHERS.lock().unwrap().contains_key(&number));
+    }
+
+    #[test]
+    fn a_process_keeps_the_sockets_that_it_made() {
+        let watcher = Watcher::new().unwrap();
+        let mut listener = mio::net::TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        watcher.registry().register(&mut listener, Token(1), Interest::READABLE).unwrap();
+        // SAFETY: this process is not a forked child.
+        unsafe { close_inherited_sockets() };
+        assert_eq!(WATCHERS.lock().unwrap().get(&watcher.as_raw_fd()), Some(&std::process::id()));
+        watcher.registry().reregister(&mut listener, Token(2), Interest::READABLE).unwrap();
     }
 }

@@ -15,10 +15,10 @@ use syncline_protocol::handshake::{
 };
 
 /// How long a handshake may take.
-pub const LONGEST: Duration = Duration::from_secs(5);
+pub const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The most unfinished handshakes of connecting peers at any time.
-pub const MOST: usize = 64;
+pub const MAX_PENDING: usize = 64;
 
 #[derive(Debug)]
 enum Side {
@@ -98,7 +98,7 @@ impl Handshaking {
                             Ok(true) => return Ok(handshake.socket),
                             Err(shut) if shut.permanent => return Err(shut),
                             Err(shut) => break shut.why,
-                            Ok(false) if Instant::now() > deadline || handshake.began.elapsed() > LONGEST => {
+                            Ok(false) if Instant::now() > deadline || handshake.began.elapsed() > TIMEOUT => {
                                 break "it does not answer".to_owned();
                             }
                             Ok(false) => {
@@ -150,7 +150,7 @@ impl Handshaking {
                     Ok(written) => _ = self.out.drain(..written),
                     Err(error) if blocks(&error) => return Ok(false),
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                    Err(error) => return Err(shut(&error)),
+                    Err(error) => return Err(handshake_error(&error)),
                 }
             }
             match self.socket.flush() {
@@ -171,7 +171,7 @@ impl Handshaking {
                 Ok(read) => read,
                 Err(error) if blocks(&error) => return Ok(false),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(shut(&error)),
+                Err(error) => return Err(handshake_error(&error)),
             };
             self.heard = Instant::now();
             let names = self.socket.names();
@@ -233,7 +233,7 @@ impl Handshaking {
 }
 
 /// Converts an error of the socket. A certificate that is rejected now will be rejected later too.
-fn shut(error: &std::io::Error) -> HandshakeError {
+fn handshake_error(error: &std::io::Error) -> HandshakeError {
     match rejection(error) {
         Some(why) => HandshakeError { why: why.to_owned(), permanent: true },
         None => error.to_string().into(),

@@ -19,16 +19,16 @@ impl LaneWaker {
 
     /// Makes the thread look for commands soon, and wakes it if it sleeps. It then sees every command that was sent
     /// before this call.
-    pub fn ring(&self) {
-        if self.flags.ring() {
+    pub fn wake(&self) {
+        if self.flags.set() {
             // Fails only if the thread has ended, which needs no wake-up.
             _ = self.waker.wake();
         }
     }
 
-    /// Whether [`LaneWaker::ring`] was called since the thread last looked.
-    pub(super) fn rung(&self) -> bool {
-        self.flags.rung()
+    /// Whether [`LaneWaker::wake`] was called since the thread last looked.
+    pub(super) fn is_signalled(&self) -> bool {
+        self.flags.is_signalled()
     }
 
     /// Called by the thread before it sleeps. Returns whether it may.

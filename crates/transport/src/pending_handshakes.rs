@@ -1,6 +1,6 @@
 //! Handshakes of peers that have connected and are not admitted yet.
 
-use crate::handshaking::{Handshaking, LONGEST, MOST};
+use crate::handshaking::{Handshaking, MAX_PENDING, TIMEOUT};
 use crate::trust::Trust;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
@@ -14,8 +14,17 @@ pub struct PendingHandshakes {
     next: usize,
     /// The number of handshakes that were refused or timed out so far.
     pub refused: u64,
-    /// The address of each refused peer and the reason, since the caller last took this list: at most the first 8.
-    pub rejections: Vec<(String, String)>,
+    /// Refused peers since the caller last took this list: at most the first 8.
+    pub rejections: Vec<Rejected>,
+}
+
+/// A peer that was refused.
+#[derive(Debug)]
+pub struct Rejected {
+    /// Its address.
+    pub address: String,
+    /// The reason.
+    pub why: String,
 }
 
 /// The most rejections that are kept with their reasons.
@@ -31,11 +40,12 @@ impl PendingHandshakes {
     /// Begins the handshake of a peer that has connected. At the limit, it replaces the handshake whose peer has been
     /// silent longest.
     pub fn add(&mut self, stream: TcpStream, trust: &Trust, job: Option<&str>, registry: &Registry) {
-        if self.handshakes.len() >= MOST {
+        if self.handshakes.len() >= MAX_PENDING {
             let silent = self.handshakes.iter().min_by_key(|(_, handshake)| handshake.heard);
             let silent = silent.map(|(&token, _)| token).and_then(|token| self.handshakes.remove(&token));
-            let why =
-                format!("was silent longest when the limit of {MOST} unfinished handshakes was reached");
+            let why = format!(
+                "was silent longest when the limit of {MAX_PENDING} unfinished handshakes was reached"
+            );
             self.reject(silent.as_ref(), why);
         }
         let handshake = stream.set_nodelay(true).map_err(|error| error.to_string());
@@ -57,9 +67,9 @@ impl PendingHandshakes {
         for token in tokens {
             let Some(handshake) = self.handshakes.get_mut(&token) else { continue };
             let why = match handshake.advance(&mut admit) {
-                Ok(false) if handshake.began.elapsed() <= LONGEST => continue,
+                Ok(false) if handshake.began.elapsed() <= TIMEOUT => continue,
                 Ok(true) => None,
-                Ok(false) => Some(format!("did not finish its handshake within {} s", LONGEST.as_secs_f64())),
+                Ok(false) => Some(format!("did not finish its handshake within {} s", TIMEOUT.as_secs_f64())),
                 Err(shut) => Some(shut.why),
             };
             let handshake = self.handshakes.remove(&token);
@@ -74,9 +84,10 @@ impl PendingHandshakes {
     fn reject(&mut self, handshake: Option<&Handshaking>, why: String) {
         self.refused += 1;
         if self.rejections.len() < MOST_REJECTIONS {
-            let from = handshake.and_then(|handshake| handshake.socket.peer());
-            let from = from.map_or_else(|| "an unknown address".to_owned(), |from| from.to_string());
-            self.rejections.push((from, why));
+            let address = handshake.and_then(|handshake| handshake.socket.peer());
+            let address =
+                address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
+            self.rejections.push(Rejected { address, why });
         }
     }
 }

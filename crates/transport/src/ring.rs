@@ -6,18 +6,11 @@
 //! inspected.
 //!
 //! - [`segment`]: the memory's file, which the two sides pass on;
+//! - `layout`: the offsets of counts, words and rings;
 //! - `memory`: the memory as this process sees it, with most of the `unsafe` code;
 //! - `model`: the same for loom, which runs the tests in `orders` in every order of their threads' steps.
-//!
-//! | bytes | contents |
-//! |---|---|
-//! | 0..8, 256..264 | total number of bytes written to the first ring, to the second ring |
-//! | 128..136, 384..392 | total number of bytes read from the first ring, from the second ring |
-//! | 512..516, 640..644 | what the first side, the second side waits for while it sleeps |
-//! | 4096.. | the first ring, then the second |
 
-#![allow(unsafe_code)]
-
+mod layout;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(loom)]
@@ -29,6 +22,7 @@ pub(super) mod segment;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use layout::{CONTROL, READ, RING, SLEEPER, SLEEPERS, WRITTEN};
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
 use memory::Memory;
@@ -36,13 +30,6 @@ use std::io;
 use std::sync::Arc;
 #[cfg(not(loom))]
 use std::sync::atomic::{Ordering, fence};
-
-const CONTROL: usize = 4096;
-const RING: usize = 256;
-const WRITTEN: usize = 0;
-const READ: usize = 128;
-const SLEEPERS: usize = 512;
-const SLEEPER: usize = 128;
 
 /// A side that sleeps waits for bytes to read.
 pub(super) const BYTES: u32 = 1;
@@ -95,6 +82,7 @@ type Ends = (Writer, Reader, Sleep);
 ///
 /// # Safety
 /// The ends of each side are made once, in one process, for all mappings of the memory.
+#[allow(unsafe_code)]
 unsafe fn ends(memory: &Arc<Memory>, capacity: usize, side: Side) -> Ends {
     let side = match side {
         Side::First => 0,
@@ -118,6 +106,7 @@ unsafe fn ends(memory: &Arc<Memory>, capacity: usize, side: Side) -> Ends {
 
 /// The ends of both sides of memory that has no other mapping.
 #[cfg(test)]
+#[allow(unsafe_code)]
 fn both_sides(memory: Memory, capacity: usize) -> (Ends, Ends) {
     let memory = Arc::new(memory);
     // SAFETY: the memory was moved here, so these are its only ends.
@@ -152,6 +141,7 @@ impl Writer {
 
     /// Writes as much of `bytes` as fits into `room`, makes it visible to the reader, and returns its length. It
     /// never exceeds the number that [`Writer::room`] returned.
+    #[allow(unsafe_code)]
     pub(super) fn write(&mut self, bytes: &[u8], room: usize) -> usize {
         let end = &mut self.0;
         let most = bytes.len().min(room).min(end.capacity - (end.ours - end.theirs) as usize);
@@ -193,10 +183,11 @@ impl Reader {
 
     /// Calls `look` with the next contiguous bytes, at most `most`, of those that [`Reader::waiting`] counted. An
     /// incorrect writer may change them at any time. Copy or combine them, but base no decision on reading them twice.
+    #[allow(unsafe_code)]
     pub(super) fn read<R>(&self, most: usize, look: impl FnOnce(&[u8]) -> R) -> R {
         let end = &self.0;
         let (place, length) = end.piece(end.ours, most.min((end.theirs - end.ours) as usize));
-        // SAFETY: a correct writer does not change the bytes until `consume`, which borrows this end exclusively.
+        // SAFETY: `piece` lies within the ring, and this process does not write the ring that it reads.
         unsafe { end.memory.read(place, length, look) }
     }
 

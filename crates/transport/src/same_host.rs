@@ -73,7 +73,7 @@ mod unsupported {
             unreachable!("members have no Unix sockets on this system")
         }
 
-        pub fn go_on(&mut self) -> io::Result<bool> {
+        pub fn advance(&mut self) -> io::Result<bool> {
             match *self {}
         }
 

@@ -33,7 +33,7 @@ use std::os::fd::OwnedFd;
 /// that all rings of a member stay in its cache.
 pub const CAPACITY: usize = 256 << 10;
 
-/// The most bytes that are lent or copied at once, so that the other side can go on meanwhile.
+/// Most bytes lent or copied per call, so that both sides work in parallel.
 const PIECE: usize = 64 << 10;
 
 /// The first bytes of an offer.
@@ -94,7 +94,7 @@ impl Agreement {
     ///
     /// # Errors
     /// The connection is broken, or the other side sent something unexpected.
-    pub fn go_on(&mut self) -> io::Result<bool> {
+    pub fn advance(&mut self) -> io::Result<bool> {
         let bad = || io::Error::new(ErrorKind::InvalidData, "sent an invalid message about shared memory");
         let unless_blocked = |error: io::Error| match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(false),
@@ -170,7 +170,7 @@ impl Agreement {
         &mut self.socket
     }
 
-    /// The connection that was agreed on, once [`Agreement::go_on`] has returned true: shared memory, or else the
+    /// The connection that was agreed on, once [`Agreement::advance`] has returned true: shared memory, or else the
     /// socket.
     pub fn connection(self) -> Connection {
         match self.state {
@@ -351,8 +351,8 @@ mod tests {
     fn agreed(capacity: usize) -> (Connection, Connection) {
         let (a, b) = pair();
         let (mut a, mut b) = (Agreement::offer(a, capacity).unwrap(), Agreement::answer(b));
-        assert!(!a.go_on().unwrap(), "the other side has not answered");
-        assert!(b.go_on().unwrap() && a.go_on().unwrap());
+        assert!(!a.advance().unwrap(), "the other side has not answered");
+        assert!(b.advance().unwrap() && a.advance().unwrap());
         (a.connection(), b.connection())
     }
 
@@ -374,7 +374,7 @@ mod tests {
         let (a, b) = pair();
         // A segment cannot be so small.
         let (mut a, mut b) = (Agreement::offer(a, 1).unwrap(), Agreement::answer(b));
-        assert!(a.go_on().unwrap() && b.go_on().unwrap());
+        assert!(a.advance().unwrap() && b.advance().unwrap());
         let (mut a, mut b) = (a.connection(), b.connection());
         assert!(a.describe().starts_with("Unix socket (cannot create shared memory"), "{}", a.describe());
         assert!(b.describe().starts_with("Unix socket (the other side"), "{}", b.describe());
@@ -395,7 +395,7 @@ mod tests {
         let bytes = [OFFER.as_slice(), &4096u64.to_le_bytes()].concat();
         rustix::net::sendmsg(&a, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL).unwrap();
         let mut b = Agreement::answer(b);
-        assert!(b.go_on().unwrap());
+        assert!(b.advance().unwrap());
         assert!(b.connection().describe().contains("cannot use the offered memory"));
         let mut answer = [9];
         assert_eq!((&a).read(&mut answer).unwrap(), 1);
@@ -406,14 +406,14 @@ mod tests {
     fn garbage_instead_of_an_offer_or_an_answer_is_an_error() {
         let (mut a, b) = pair();
         a.write_all(&[b'x'; 24]).unwrap();
-        assert!(Agreement::answer(b).go_on().is_err());
+        assert!(Agreement::answer(b).advance().is_err());
         let (a, mut b) = pair();
         let mut a = Agreement::offer(a, 4096).unwrap();
         b.write_all(&[7]).unwrap();
-        assert!(a.go_on().is_err());
+        assert!(a.advance().is_err());
         let (a, b) = pair();
         let mut a = Agreement::offer(a, 4096).unwrap();
         drop(b);
-        assert!(a.go_on().is_err());
+        assert!(a.advance().is_err());
     }
 }

@@ -267,7 +267,7 @@ fn clause(error: &Error, handshaking: bool) -> String {
                 format!("shows a certificate that is not valid before {}", date(not_before.as_secs() as i64))
             }
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                "shows a certificate of another CA than ours".to_owned()
+                "shows a certificate issued by a different CA".to_owned()
             }
             CertificateError::NotValidForNameContext { expected, presented } => format!(
                 "shows a certificate for {}, and this connection needs one for `{}`",
@@ -278,7 +278,7 @@ fn clause(error: &Error, handshaking: bool) -> String {
         },
         Error::NoCertificatesPresented => "shows no certificate".to_owned(),
         Error::AlertReceived(AlertDescription::UnknownCA | AlertDescription::DecryptError) => {
-            "rejects our certificate: another CA than theirs issued it".to_owned()
+            "rejects our certificate: it was issued by a different CA".to_owned()
         }
         Error::AlertReceived(AlertDescription::CertificateExpired) => {
             "rejects our certificate: it has expired, or clocks differ".to_owned()

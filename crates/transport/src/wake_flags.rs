@@ -5,34 +5,34 @@ use loom::sync::atomic::{AtomicBool, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// The flags. One thread sleeps; any number ring.
+/// The flags. One thread sleeps; any number signal.
 #[derive(Debug)]
 pub(super) struct WakeFlags {
-    /// Whether [`WakeFlags::ring`] was called since the thread last looked.
-    rung: AtomicBool,
+    /// Whether [`WakeFlags::set`] was called since the thread last looked.
+    signalled: AtomicBool,
     asleep: AtomicBool,
 }
 
 impl WakeFlags {
     pub(super) fn new() -> Self {
-        Self { rung: AtomicBool::new(false), asleep: AtomicBool::new(false) }
+        Self { signalled: AtomicBool::new(false), asleep: AtomicBool::new(false) }
     }
 
     /// Notes that there is something to look for. Returns whether the thread sleeps, and the caller has to wake it.
     /// The thread then sees everything that was written before this call.
-    pub(super) fn ring(&self) -> bool {
-        // A swap, not a store: of two threads that ring at the same time, the one that comes second passes on what the
+    pub(super) fn set(&self) -> bool {
+        // A swap, not a store: of two threads that signal at the same time, the one that comes second passes on what the
         // first one has written. A store would hide it.
-        self.rung.swap(true, Ordering::Release);
-        // Sets `rung`, then reads `asleep`; `prepare_sleep` sets `asleep`, then reads `rung`. With the fences, at
+        self.signalled.swap(true, Ordering::Release);
+        // Sets `signalled`, then reads `asleep`; `prepare_sleep` sets `asleep`, then reads `signalled`. With the fences, at
         // least one of the two sees what the other has set.
         fence(Ordering::SeqCst);
         self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether [`WakeFlags::ring`] was called since the thread last looked.
-    pub(super) fn rung(&self) -> bool {
-        self.rung.load(Ordering::Relaxed)
+    /// Whether [`WakeFlags::set`] was called since the thread last looked.
+    pub(super) fn is_signalled(&self) -> bool {
+        self.signalled.load(Ordering::Relaxed)
     }
 
     /// Called by the thread before it sleeps. Returns whether it may.
@@ -41,17 +41,17 @@ impl WakeFlags {
         // the fence.
         self.asleep.swap(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        !self.rung()
+        !self.is_signalled()
     }
 
     /// Called by the thread when it is awake, before it looks.
     pub(super) fn end_sleep(&self) {
         self.asleep.swap(false, Ordering::Relaxed);
-        self.rung.swap(false, Ordering::Acquire);
+        self.signalled.swap(false, Ordering::Acquire);
     }
 }
 
-/// Every order in which threads can ring and sleep, by loom.
+/// Every order in which threads can signal and sleep, by loom.
 #[cfg(all(test, loom))]
 mod orders {
     use super::WakeFlags;
@@ -71,7 +71,7 @@ mod orders {
                     for _ in 0..each {
                         // Relaxed: that the thread sees the command is up to the flags.
                         commands.fetch_add(1, Ordering::Relaxed);
-                        if flags.ring() {
+                        if flags.set() {
                             poll.notify();
                         }
                     }

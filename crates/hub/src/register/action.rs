@@ -86,7 +86,7 @@ pub enum Action {
         /// The worker.
         worker: u32,
     },
-    /// Let a restarted worker continue where it was. Each core reports which steps are behind it.
+    /// Let a restarted worker continue where it was. Each core reports the steps that the worker has completed.
     Resume {
         /// The job's number.
         job: u32,

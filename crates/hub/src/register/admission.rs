@@ -15,10 +15,17 @@ const LONGEST_NAME: usize = 200;
 #[derive(Debug)]
 pub(super) struct Planning {
     hubs: HubList,
-    /// The control connection of each worker, and the worker.
-    ready: Vec<(u32, u32)>,
+    ready: Vec<ReadyWorker>,
     /// The control connection of each worker that has waited too long meanwhile, by worker.
     pub(super) late: BTreeMap<u32, u32>,
+}
+
+/// A worker that is connected to all cores of all hubs.
+#[derive(Clone, Copy, Debug)]
+struct ReadyWorker {
+    worker: u32,
+    /// Its control connection.
+    connection: u32,
 }
 
 /// What a worker says when it opens a job.
@@ -124,7 +131,7 @@ impl Register {
         match &job.workers[worker as usize] {
             State::Absent => {}
             State::OtherRack => {
-                let why = format!("rank {worker} is in another rack than this hub");
+                let why = format!("rank {worker} is in a different rack from this hub");
                 return self.refuse(connection, why, true);
             }
             State::Lost(_) | State::Left if policy != LossPolicy::Fail => {}
@@ -162,10 +169,11 @@ impl Register {
     /// A sentence: why its terms are invalid.
     fn create(&mut self, name: &str, worker: u32, terms: Terms) -> Result<(), String> {
         let workers = terms.workers as usize;
-        let rack = terms.racks.as_ref().and_then(|racks| racks.of.get(worker as usize)).copied();
+        let rack = terms.racks.as_ref().and_then(|racks| racks.rack_of_worker.get(worker as usize)).copied();
         let contract = Arc::new(terms.contract(&self.optimizers)?);
-        let elsewhere =
-            |worker: usize| contract.terms.racks.as_ref().is_some_and(|racks| Some(racks.of[worker]) != rack);
+        let elsewhere = |worker: usize| {
+            contract.terms.racks.as_ref().is_some_and(|racks| Some(racks.rack_of_worker[worker]) != rack)
+        };
         let state = |worker| if elsewhere(worker) { State::OtherRack } else { State::Absent };
         let states = (0..workers).map(state).collect();
         self.opened += 1;
@@ -222,11 +230,11 @@ impl Register {
         }
         match &mut job.planning {
             _ if job.hubs.is_some() => self.enlist(connection, name, worker),
-            Some(planning) => planning.ready.push((connection, worker)),
+            Some(planning) => planning.ready.push(ReadyWorker { worker, connection }),
             None => {
                 let contract = Arc::clone(&job.contract);
                 let plan = Action::Plan { job: job.number, contract, hubs: list.clone() };
-                let ready = vec![(connection, worker)];
+                let ready = vec![ReadyWorker { worker, connection }];
                 job.planning = Some(Planning { hubs: list, ready, late: BTreeMap::new() });
                 self.actions.push(plan);
             }
@@ -254,7 +262,7 @@ impl Register {
                     "job `{name}` needs {needs_gb:.3} GB of the hub's memory, where other jobs have {others_gb:.3} GB \
                      of {most_gb:.3} GB: give the hub more memory (--memory), or use more hubs"
                 );
-                for (connection, worker) in ready {
+                for ReadyWorker { worker, connection } in ready {
                     if self.is_joining(&name, worker, connection) {
                         self.refuse(connection, why.clone(), needs > self.limits.memory);
                         self.remove_worker(connection, &name, worker, State::Left);
@@ -272,7 +280,7 @@ impl Register {
             let name = name.clone();
             self.actions.push(Action::ConnectRacks { job: number, name, contract, rack, hub: own });
         }
-        for (connection, worker) in ready {
+        for ReadyWorker { worker, connection } in ready {
             if self.is_joining(&name, worker, connection) {
                 self.enlist(connection, &name, worker);
             }

@@ -17,7 +17,7 @@ pub(super) struct Rejoining {
     attempt: u64,
     /// The control connection of the leader, if one announces the worker. All cores must report the same steps then.
     leader: Option<u32>,
-    /// What each core has reported: for each vector with chunks there, the steps behind the worker.
+    /// What each core has reported: for each vector with chunks there, the steps that the worker has completed.
     reports: BTreeMap<u32, BTreeMap<u32, u64>>,
 }
 
@@ -31,7 +31,7 @@ impl Register {
                 job.begun = true;
                 (0..job.workers.len() as u32).for_each(|worker| self.begin(name, worker, true));
             }
-        } else if job.contract.terms.pace == StepMode::Asynchronous {
+        } else if job.contract.terms.step_mode == StepMode::Asynchronous {
             self.begin(name, worker, false);
         } else {
             self.rejoin(name);

@@ -96,7 +96,7 @@ impl Hub {
         hub
     }
 
-    /// Both cores report the steps behind a restarted rank.
+    /// Both cores report the steps that a restarted rank has completed.
     pub(super) fn rejoined(&mut self, rank: u32, number: u64, steps: [u64; 2]) {
         for (core, steps) in (0..).zip(steps) {
             let attempt = Attempt { incarnation: 5, number };

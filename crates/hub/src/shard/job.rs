@@ -85,10 +85,11 @@ impl ShardJob {
     /// Sets the memory that the job may use, and the rack of this hub, if the job has racks.
     pub(super) fn set_up(&mut self, rack: Option<u32>, bounds: Bounds) {
         if let (Some(racks), Some(rack)) = (&self.contract.terms.racks, rack) {
-            let all = racks.hubs.len();
-            self.bridge = Some(Bridge::new(racks.between, rack, all as u32));
-            self.racks = (0..all).map(|_| RackPath::default()).collect();
-            for (active, &of) in self.active.iter_mut().zip(&racks.of) {
+            let mut workers = vec![0; racks.hubs.len()];
+            racks.rack_of_worker.iter().for_each(|&of| workers[of as usize] += 1);
+            self.racks = workers.iter().map(|_| RackPath::default()).collect();
+            self.bridge = Some(Bridge::new(racks.exchange, rack, workers));
+            for (active, &of) in self.active.iter_mut().zip(&racks.rack_of_worker) {
                 *active = of == rack;
             }
         }

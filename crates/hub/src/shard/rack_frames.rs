@@ -4,7 +4,7 @@ use super::endpoint::Endpoints;
 use super::job::ShardJob;
 use super::report::Reports;
 use crate::bridge::Sum;
-use crate::frame::{GIVEN, TOTAL};
+use crate::frame::RackFrame;
 use syncline_protocol::fault::ProtocolError;
 use syncline_protocol::link::Landing;
 use syncline_protocol::wire::{FrameKind, Header};
@@ -17,14 +17,17 @@ impl ShardJob {
         header: Header,
     ) -> Result<(usize, Landing), ProtocolError> {
         let unknown = ProtocolError::Unknown(header);
-        let FrameKind::Message(count) = header.kind else { return Err(unknown) };
+        let frame = rack_frame(header).ok_or(unknown.clone())?;
         let Some(slot) = self.slots.get(&header.chunk) else { return Err(unknown) };
-        let given = count == GIVEN && slot.version() == 0;
-        let next = header.sequence == (slot.version() + 1) as u32;
-        let bridge = self.bridge.as_ref().filter(|_| next);
-        let expected_sum =
-            bridge.is_some_and(|bridge| bridge.expects(rack, header.chunk, count & TOTAL != 0));
-        if !expected_sum && !given {
+        let expected = match frame {
+            RackFrame::InitialValue => slot.version() == 0,
+            RackFrame::Sum { total, contributors } => {
+                let next = header.sequence == (slot.version() + 1) as u32;
+                let bridge = self.bridge.as_ref().filter(|_| next);
+                bridge.is_some_and(|bridge| bridge.expects(rack, header.chunk, total, contributors))
+            }
+        };
+        if !expected {
             return Err(unknown);
         }
         Ok((slot.bytes(), Landing::Aside(self.pool.take(slot.bytes()))))
@@ -40,12 +43,12 @@ impl ShardJob {
         reports: &mut Reports,
     ) {
         let chunk = header.chunk;
-        match (header.kind, landing) {
-            (FrameKind::Message(GIVEN), Landing::Aside(buffer)) => {
+        match (rack_frame(header), landing) {
+            (Some(RackFrame::InitialValue), Landing::Aside(buffer)) => {
                 self.update(chunk, endpoints, reports, |slot, context| slot.set(buffer, context));
             }
-            (FrameKind::Message(count), Landing::Aside(buffer)) => {
-                let (total, sum) = (count & TOTAL != 0, Sum { buffer, contributors: count & !TOTAL });
+            (Some(RackFrame::Sum { total, contributors }), Landing::Aside(buffer)) => {
+                let sum = Sum { buffer, contributors };
                 self.counters.bytes_in += sum.buffer.as_slice().len() as u64;
                 let total = self.exchange(chunk, endpoints, reports, |bridge, tools| {
                     bridge.received(rack, chunk, total, sum, tools)
@@ -56,5 +59,13 @@ impl ShardJob {
             }
             _ => {}
         }
+    }
+}
+
+/// What a frame from a rack carries; `None` if it is invalid.
+fn rack_frame(header: Header) -> Option<RackFrame> {
+    match header.kind {
+        FrameKind::Message(number) => RackFrame::of(number),
+        _ => None,
     }
 }

@@ -4,7 +4,7 @@ use super::endpoint::Endpoints;
 use super::job::ShardJob;
 use super::report::{DepartedRack, Reports};
 use crate::bridge::{Bridge, Output, Sum, Tools};
-use crate::frame::{PEERS, TOTAL};
+use crate::frame::{PEERS, RackFrame};
 use std::sync::Arc;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::wire::{FrameKind, Header};
@@ -26,8 +26,8 @@ impl ShardJob {
         for output in f(bridge, &mut tools) {
             match output {
                 Output::Send { to, total, sum, contributors } => {
-                    let number = contributors | if total { TOTAL } else { 0 };
-                    let header = Header { kind: FrameKind::Message(number), epoch: PEERS, sequence, chunk };
+                    let kind = FrameKind::Message(RackFrame::Sum { total, contributors }.number());
+                    let header = Header { kind, epoch: PEERS, sequence, chunk };
                     self.send_to_rack(to, header, sum, endpoints, reports);
                 }
                 Output::Total(sum) => sum_of_all = Some(sum),

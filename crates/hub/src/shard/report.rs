@@ -65,7 +65,7 @@ pub struct Joined {
     pub worker: u32,
     /// The attempt that succeeded.
     pub attempt: Attempt,
-    /// The steps behind the worker, of each vector with chunks here.
+    /// The steps that the worker has completed, of each vector with chunks here.
     pub steps: BTreeMap<u32, u64>,
 }
 

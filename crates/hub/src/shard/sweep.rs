@@ -17,7 +17,7 @@ pub(super) enum Sweep {
     Detach { worker: u32 },
     /// Advances all slots after a worker is lost: the others may go on without it.
     Advance,
-    /// Lets a worker continue where it was, and collects the steps behind it.
+    /// Lets a worker continue where it was, and collects the steps that it has completed.
     Resume { worker: u32, attempt: Attempt, steps: BTreeMap<u32, u64> },
     /// Finds which workers block a step of a vector, and which workers wait.
     ReportWaits { worker: u32, key: u32, step: u64, waits: Waits },

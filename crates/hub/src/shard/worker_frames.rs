@@ -4,13 +4,14 @@ use super::endpoint::Endpoints;
 use super::job::ShardJob;
 use super::report::{Joined, Reports};
 use crate::bridge::Bridge;
-use crate::frame::{GIVEN, NOTICE, Notice, PEERS, Verb};
+use crate::frame::{NOTICE, Notice, PEERS, RackFrame, request_of};
 use crate::slot::Expectation;
 use crate::terms::StepMode;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_protocol::fault::ProtocolError;
 use syncline_protocol::link::Landing;
+use syncline_protocol::operation::Request;
 use syncline_protocol::wire::{FrameKind, Header};
 
 impl ShardJob {
@@ -22,7 +23,7 @@ impl ShardJob {
     ) -> Result<(usize, Landing), ProtocolError> {
         match header.kind {
             FrameKind::Begin => Ok((NOTICE, Landing::Aside(self.pool.take(NOTICE)))),
-            FrameKind::Message(verb) => self.request_landing(worker, verb, header),
+            FrameKind::Message(number) => self.request_landing(worker, number, header),
             _ => Err(ProtocolError::Unknown(header)),
         }
     }
@@ -31,23 +32,25 @@ impl ShardJob {
     fn request_landing(
         &mut self,
         worker: u32,
-        verb: u16,
+        number: u16,
         header: Header,
     ) -> Result<(usize, Landing), ProtocolError> {
         let slot = self.slots.get(&header.chunk).ok_or(ProtocolError::Unknown(header))?;
         let mut aside = || (slot.bytes(), Landing::Aside(self.pool.take(slot.bytes())));
-        match Verb::of(verb).ok_or(ProtocolError::Unknown(header))? {
-            Verb::Pull if slot.has_too_many_pulls(worker) => Err(ProtocolError::Unknown(header)),
-            Verb::Pull => Ok((0, Landing::Nothing)),
+        match request_of(number).ok_or(ProtocolError::Unknown(header))? {
+            Request::Pull if slot.has_too_many_pulls(worker) => Err(ProtocolError::Unknown(header)),
+            Request::Pull => Ok((0, Landing::Nothing)),
             // Racks would end up with different values if they took this one in at different steps.
-            Verb::Set if self.bridge.is_some() && slot.version() > 0 => Err(ProtocolError::Unknown(header)),
-            Verb::Set => Ok(aside()),
-            Verb::Push | Verb::PushPull if slot.lacks_parameters() => {
+            Request::Set if self.bridge.is_some() && slot.version() > 0 => {
+                Err(ProtocolError::Unknown(header))
+            }
+            Request::Set => Ok(aside()),
+            Request::Push | Request::PushPull if slot.lacks_parameters() => {
                 Err(ProtocolError::NoParameters(self.contract.name(header.chunk).to_owned()))
             }
-            Verb::Push | Verb::PushPull => {
+            Request::Push | Request::PushPull => {
                 let resumed = self.resumed.contains(&worker);
-                match slot.expects(worker, header.sequence, self.contract.terms.pace, resumed) {
+                match slot.expects(worker, header.sequence, self.contract.terms.step_mode, resumed) {
                     Expectation::New => Ok(aside()),
                     Expectation::Again => Ok((slot.bytes(), Landing::Nothing)),
                     Expectation::Unexpected => Err(ProtocolError::Unknown(header)),
@@ -72,9 +75,9 @@ impl ShardJob {
                 let notice = notice.ok_or(ProtocolError::Unknown(header))?;
                 self.handle_notice(worker, notice, header, endpoints, reports)
             }
-            (FrameKind::Message(verb), landing) => {
-                let verb = Verb::of(verb).ok_or(ProtocolError::Unknown(header))?;
-                self.handle_request(worker, verb, header, landing, endpoints, reports);
+            (FrameKind::Message(number), landing) => {
+                let request = request_of(number).ok_or(ProtocolError::Unknown(header))?;
+                self.handle_request(worker, request, header, landing, endpoints, reports);
                 Ok(())
             }
             _ => Ok(()),
@@ -85,7 +88,7 @@ impl ShardJob {
     fn handle_request(
         &mut self,
         worker: u32,
-        verb: Verb,
+        request: Request,
         header: Header,
         landing: Landing,
         endpoints: &mut Endpoints,
@@ -98,39 +101,40 @@ impl ShardJob {
         };
         if let Some(buffer) = &buffer {
             self.counters.bytes_in += buffer.as_slice().len() as u64;
-            self.counters.pushes += u64::from(verb != Verb::Set);
+            self.counters.pushes += u64::from(request != Request::Set);
         }
-        let (mut ahead, mut given) = (0, None);
+        let (mut ahead, mut initial) = (0, None);
         let racks = self.bridge.is_some();
-        self.update(chunk, endpoints, reports, |slot, context| match (verb, buffer) {
-            (Verb::Set, Some(buffer)) => {
-                given = racks.then(|| Arc::new(buffer.copy()));
+        self.update(chunk, endpoints, reports, |slot, context| match (request, buffer) {
+            (Request::Set, Some(buffer)) => {
+                initial = racks.then(|| Arc::new(buffer.copy()));
                 slot.set(buffer, context);
             }
-            (Verb::Push | Verb::PushPull, Some(buffer)) => {
+            (Request::Push | Request::PushPull, Some(buffer)) => {
                 let bytes = slot.bytes();
-                slot.push(worker, buffer, verb == Verb::PushPull, context);
+                slot.push(worker, buffer, request == Request::PushPull, context);
                 ahead = if slot.ahead(worker) > 0 { bytes } else { 0 };
             }
-            (Verb::Pull, None) => slot.pull(worker, slot.full_version(header.sequence), context),
+            (Request::Pull, None) => slot.pull(worker, slot.full_version(header.sequence), context),
             // The contribution was received before. It does not count again, but the worker needs the result.
-            (Verb::PushPull, None) => {
+            (Request::PushPull, None) => {
                 slot.pull(worker, slot.full_version(header.sequence), context);
                 slot.push_again(worker, header.sequence, context);
             }
-            (Verb::Push, None) => slot.push_again(worker, header.sequence, context),
-            (Verb::Set, None) | (Verb::Pull, Some(_)) => {}
+            (Request::Push, None) => slot.push_again(worker, header.sequence, context),
+            (Request::Set, None) | (Request::Pull, Some(_)) => {}
         });
         let connection = self.worker_connections[worker as usize];
         if let Some(endpoint) = connection.and_then(|connection| endpoints.get_mut(connection)) {
             endpoint.ahead += ahead;
         }
         // Other racks begin with the same value.
-        if let Some(given) = given {
+        if let Some(initial) = initial {
             let own = self.bridge.as_ref().map_or(0, Bridge::rack);
-            let header = Header { kind: FrameKind::Message(GIVEN), epoch: PEERS, sequence: 0, chunk };
+            let kind = FrameKind::Message(RackFrame::InitialValue.number());
+            let header = Header { kind, epoch: PEERS, sequence: 0, chunk };
             for rack in (0..self.racks.len() as u32).filter(|&rack| rack != own) {
-                self.send_to_rack(rack, header, Arc::clone(&given), endpoints, reports);
+                self.send_to_rack(rack, header, Arc::clone(&initial), endpoints, reports);
             }
         }
     }
@@ -146,7 +150,7 @@ impl ShardJob {
     ) -> Result<(), ProtocolError> {
         match notice {
             Notice::Rate { rate, key } => {
-                let asynchronous = self.contract.terms.pace == StepMode::Asynchronous;
+                let asynchronous = self.contract.terms.step_mode == StepMode::Asynchronous;
                 let of = |chunk: u32| self.contract.catalogue.piece(chunk).key;
                 let meant =
                     self.slots.iter_mut().filter(|(chunk, _)| key.is_none_or(|key| of(**chunk) == key));

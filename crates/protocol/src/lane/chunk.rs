@@ -24,6 +24,18 @@ pub(super) enum Trigger {
     Arrived(u32),
 }
 
+/// A message of a step.
+#[derive(Debug)]
+pub(super) struct OutgoingMessage {
+    /// The receiving seat.
+    pub to: u32,
+    /// Its number among the chunk's messages to that seat.
+    pub number: u16,
+    pub payload: Region,
+    /// The step that sends it.
+    pub step: u32,
+}
+
 /// The parts of a lane that a chunk uses.
 pub(super) struct Context<'a> {
     pub started: &'a Arc<StartedOperation>,
@@ -31,8 +43,8 @@ pub(super) struct Context<'a> {
     pub pool: &'a mut Pool,
     /// Parts of the input from before they were overwritten.
     pub saved: &'a mut Vec<(Region, Buffer)>,
-    /// Sends a message: receiving seat, message number, payload, and the step that sends it.
-    pub send: &'a mut dyn FnMut(u32, u16, Region, u32),
+    /// Sends a message.
+    pub send: &'a mut dyn FnMut(OutgoingMessage),
     /// Takes the message that arrived early from this seat, with this number.
     pub early: &'a mut dyn FnMut(u32, u16) -> Option<Buffer>,
 }
@@ -195,7 +207,8 @@ impl Chunk {
                     if shape.spares(step, context.number) => {}
                 StepAction::Send { to, message, part } => {
                     self.state[step as usize] = State::Posted;
-                    (context.send)(to, message, self.region(&shape, part), step);
+                    let payload = self.region(&shape, part);
+                    (context.send)(OutgoingMessage { to, number: message, payload, step });
                     continue;
                 }
                 StepAction::Receive { .. } => {

@@ -1,5 +1,6 @@
 //! Messages that arrived before they were needed.
 
+use super::started::OperationId;
 use crate::extract::take_out;
 use crate::memory::{Buffer, Pool};
 use std::collections::BTreeMap;
@@ -7,8 +8,7 @@ use std::collections::BTreeMap;
 /// Identifies a message of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct MessageKey {
-    /// The operation's [key](super::started::key).
-    pub operation: u64,
+    pub operation: OperationId,
     pub chunk: u32,
     /// The rank that sends the message.
     pub rank: u32,
@@ -79,10 +79,10 @@ impl Early {
         Some(buffer)
     }
 
-    /// Forgets the messages of operations with these keys. Those that are still arriving are not stored.
-    pub(super) fn forget(&mut self, keys: &std::ops::Range<u64>, pool: &mut Pool) {
+    /// Forgets the messages of a group, by its number on this rank. Those that are still arriving are not stored.
+    pub(super) fn forget(&mut self, group: u32, pool: &mut Pool) {
         for (key, EarlyMessage { length, content }) in
-            take_out(&mut self.messages, |key, _| keys.contains(&key.operation))
+            take_out(&mut self.messages, |key, _| key.operation.group == group)
         {
             self.less(key.rank, length);
             content.into_iter().for_each(|buffer| pool.give(buffer));

@@ -1,15 +1,12 @@
 //! What a frame of a lane belongs to, which the lane learns again once the frame is written.
 
+use super::started::OperationId;
+
 /// What a frame of a lane belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameOwner {
     /// A step of a plan.
-    Step {
-        /// The operation's [key](super::started::key).
-        operation: u64,
-        chunk: u32,
-        step: u32,
-    },
+    Step { operation: OperationId, chunk: u32, step: u32 },
     /// A transfer.
     Piece(Piece),
     /// The close of a group, by its number on this rank.

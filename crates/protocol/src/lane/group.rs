@@ -2,7 +2,7 @@
 
 use super::chunk::Chunk;
 use super::early::{Early, MessageKey};
-use super::started::{SEQUENCE_BITS, StartedOperation, key};
+use super::started::{OperationId, SEQUENCE_BITS, StartedOperation};
 use crate::memory::{Buffer, Pool, Region};
 use crate::script::StepAction;
 use crate::shape::{PlanBook, Shape};
@@ -162,7 +162,7 @@ impl Group {
                     match each.act {
                         StepAction::Send { to, .. } => all && to == seat && open(step),
                         StepAction::Receive { from, message, .. } => {
-                            let operation = key(self.slot, sequence);
+                            let operation = OperationId { group: self.slot, sequence };
                             let key = MessageKey { operation, chunk: number, rank: member, number: message };
                             from == seat && open(step) && !early.has(key)
                         }

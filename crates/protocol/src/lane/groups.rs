@@ -5,7 +5,7 @@ use super::connections::Connections;
 use super::early::Early;
 use super::frame_owner::FrameOwner;
 use super::group::{Group, LaneIndex, Opening};
-use super::started::{SEQUENCE_BITS, key};
+use super::started::SEQUENCE_BITS;
 use super::transfers::{Transfer, Transfers};
 use crate::extract::take_out;
 use crate::fault::ProtocolError;
@@ -177,19 +177,16 @@ impl Groups {
             return false;
         }
         group.closed = true;
-        let keys = key(slot, 0)..key(slot + 1, 0);
         // Keep copies of what is in transit. The buffers of its chunks may then be reused as well.
         for (member, link) in (0u32..).zip(&mut connections.links) {
-            link.keep(
-                |owner| matches!(owner, FrameOwner::Step { operation, .. } if keys.contains(&operation)),
-            );
+            link.keep(|owner| matches!(owner, FrameOwner::Step { operation, .. } if operation.group == slot));
             let routes = &self.routes;
             link.divert(|header| {
                 matches!(header.kind, FrameKind::Message(_))
                     && routes.get(&PeerGroup::of(member, header)) == Some(&slot)
             });
         }
-        self.early.forget(&keys, &mut connections.pool);
+        self.early.forget(slot, &mut connections.pool);
         group.abort(&mut connections.pool);
         let chunk = lost.map_or(0, |member| member + 1);
         let others: BTreeSet<u32> = group.others().collect();

@@ -1,16 +1,15 @@
 //! Runs the operations of a lane's groups: begins chunks in order while there is room, passes messages to them, and
 //! asks peers that are too far ahead to hold.
 
-use super::chunk::{self, Chunk, Trigger};
+use super::chunk::{self, Chunk, OutgoingMessage, Trigger};
 use super::connections::Connections;
 use super::early::{Early, MessageKey};
 use super::frame_owner::FrameOwner;
 use super::group::{Group, Known, Running};
 use super::groups::Groups;
-use super::started::{SEQUENCE_BITS, StartedOperation, key, parts};
+use super::started::{OperationId, PeerError, SEQUENCE_BITS, StartedOperation};
 use crate::fault::{Announced, ProtocolError};
 use crate::link::Landing;
-use crate::memory::Region;
 use crate::operation::Announcement;
 use crate::shape::Shape;
 use crate::wire::{FrameKind, Header};
@@ -67,7 +66,7 @@ pub(super) struct Operations {
     most_running_bytes: usize,
     /// Peers that were asked to hold.
     held: BTreeSet<u32>,
-    finished: VecDeque<u64>,
+    finished: VecDeque<OperationId>,
 }
 
 impl Operations {
@@ -93,7 +92,7 @@ impl Operations {
         started: Arc<StartedOperation>,
         groups: &mut Groups,
         connections: &mut Connections,
-    ) -> Result<(), (u32, ProtocolError)> {
+    ) -> Result<(), PeerError> {
         let index = groups.lane.index;
         let Some(group) = groups.get_mut(slot) else { return Ok(()) };
         let sequence = started.sequence;
@@ -110,7 +109,7 @@ impl Operations {
         });
         if let Some(&rank) = known.heard.first() {
             check_same(group.book.name(group.book.member()), &started.shape, &known.shape.announcement())
-                .map_err(|broken| (rank, broken))?;
+                .map_err(|error| PeerError { rank, error })?;
         }
         let chunks = started.shape.cut.chunks();
         let left = chunks.saturating_sub(index).div_ceil(self.flow.lanes);
@@ -147,19 +146,20 @@ impl Operations {
         self.pending.remove(&slot);
     }
 
-    /// The [key] of the next operation whose chunks on this lane have all completed.
-    pub(super) fn finished(&mut self) -> Option<u64> {
+    /// The next operation whose chunks on this lane have all completed.
+    pub(super) fn finished(&mut self) -> Option<OperationId> {
         self.finished.pop_front()
     }
 
     /// Aborts all operations. See [`Lane::abort`](super::Lane::abort).
-    pub(super) fn abort(&mut self, groups: &mut Groups, connections: &mut Connections) -> Vec<u64> {
+    pub(super) fn abort(&mut self, groups: &mut Groups, connections: &mut Connections) -> Vec<OperationId> {
         groups.early = Early::default();
         self.pending.clear();
         let mut begun = Vec::new();
         for group in groups.iter_mut() {
             let slot = group.slot;
-            begun.extend(group.abort(&mut connections.pool).into_iter().map(|sequence| key(slot, sequence)));
+            let id = |sequence| OperationId { group: slot, sequence };
+            begun.extend(group.abort(&mut connections.pool).into_iter().map(id));
             group.operations.clear();
         }
         begun
@@ -210,7 +210,7 @@ impl Operations {
         Ok(())
     }
 
-    /// Decides where the message goes that is about to arrive, and how long it is.
+    /// Returns the length and the destination of the payload that follows a message's header.
     pub(super) fn landing(
         &mut self,
         rank: u32,
@@ -237,7 +237,7 @@ impl Operations {
         if group.closed {
             return Ok((length, Landing::Nothing));
         }
-        let operation = key(slot, sequence);
+        let operation = OperationId { group: slot, sequence };
         let key = MessageKey { operation, chunk: header.chunk, rank, number };
         let chunk = known.running.as_mut().and_then(|running| {
             let begun = running.next > header.chunk;
@@ -291,7 +291,7 @@ impl Operations {
                 self.advance(slot, sequence, header.chunk, Trigger::Done(step), groups, connections);
             }
             Landing::Aside(buffer) => {
-                let operation = key(slot, sequence);
+                let operation = OperationId { group: slot, sequence };
                 early.put(MessageKey { operation, chunk: header.chunk, rank, number }, buffer);
                 let chunk = known.running.as_mut().and_then(|running| running.chunks.get_mut(&header.chunk));
                 if chunk.is_some_and(|chunk| chunk.wants(step)) {
@@ -305,13 +305,12 @@ impl Operations {
     /// A step's message has been written.
     pub(super) fn written(
         &mut self,
-        operation: u64,
+        OperationId { group: slot, sequence }: OperationId,
         chunk: u32,
         step: u32,
         groups: &mut Groups,
         connections: &mut Connections,
     ) {
-        let (slot, sequence) = parts(operation);
         self.advance(slot, sequence, chunk, Trigger::Done(step), groups, connections);
     }
 
@@ -411,9 +410,10 @@ impl Operations {
         let Running { started, chunks, announced_to, saved, .. } = running;
         let Some(chunk) = chunks.get_mut(&number) else { return };
         let shape = &started.shape;
-        let operation = key(slot, sequence);
+        let operation = OperationId { group: slot, sequence };
         let low = slot << SEQUENCE_BITS | sequence as u32 & ((1 << SEQUENCE_BITS) - 1);
-        let mut output = |to: u32, message: u16, payload: Region, step: u32| {
+        let mut output = |message: OutgoingMessage| {
+            let OutgoingMessage { to, number: message, payload, step } = message;
             let rank = members[shape.ranks()[to as usize] as usize];
             // A member that has left takes nothing more, and its group ends.
             if closed_to.contains(&rank) {
@@ -459,7 +459,7 @@ impl Operations {
         if !kept {
             group.operations.remove(&sequence);
         }
-        self.finished.push_back(key(slot, sequence));
+        self.finished.push_back(OperationId { group: slot, sequence });
     }
 }
 

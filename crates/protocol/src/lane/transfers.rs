@@ -568,7 +568,7 @@ impl Transfers {
         Ok(())
     }
 
-    /// Decides where the piece goes that is about to arrive, and how long it is.
+    /// Returns the length and the destination of the payload that follows a piece's header.
     pub(super) fn landing(
         &mut self,
         from: u32,

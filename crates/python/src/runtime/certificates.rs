@@ -1,4 +1,4 @@
-//! Certificates, for Python, by which ranks and hubs know each other.
+//! Certificates, for Python, by which ranks and hubs authenticate each other.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

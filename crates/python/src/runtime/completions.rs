@@ -1,7 +1,7 @@
 //! The queue of finished operations and their callbacks. Lanes' threads must not wait for the Python
 //! interpreter: they put finished operations into the queue, and one Python thread takes them from there.
 
-use super::error;
+use super::faults::error;
 use super::operations::Held;
 use pyo3::prelude::*;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -2,11 +2,13 @@
 
 #![allow(unsafe_code)]
 
+use super::arguments::{read, seconds};
 use super::certificates::{Secret, trust};
+use super::faults::{error, join_diagnostics};
 use super::memory::{Lent, Memory};
 use super::operations::{Begun, Operations, Own};
+use super::pending::Pending;
 use super::raised::Raised;
-use super::{Pending, error, join_diagnostics, read, seconds};
 use crate::errors::{detached, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -36,7 +38,8 @@ struct Worker {
     rank: u32,
     job: String,
     hubs: Vec<SocketAddr>,
-    elsewhere: BTreeMap<SocketAddr, Vec<SocketAddr>>,
+    #[serde(rename = "elsewhere")]
+    alternate_addresses: BTreeMap<SocketAddr, Vec<SocketAddr>>,
     wait_s: f64,
     congestion: Option<String>,
     deadline_s: f64,
@@ -83,7 +86,7 @@ impl Hub {
                 rank: worker.rank,
                 job: worker.job,
                 hubs: worker.hubs,
-                elsewhere: worker.elsewhere,
+                alternate_addresses: worker.alternate_addresses,
                 trust: trust(key),
                 wait: seconds("wait_s", worker.wait_s)?,
                 congestion: worker.congestion,

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::named;
+use super::arguments::named;
 use crate::errors::to_python;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyTypeError, PyValueError};

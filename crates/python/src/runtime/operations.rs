@@ -1,7 +1,7 @@
 //! Operations under way, and the memory that they use.
 
-use super::Pending;
 use super::memory::Lent;
+use super::pending::Pending;
 use crate::errors::{guarded, to_python};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

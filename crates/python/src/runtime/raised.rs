@@ -1,4 +1,5 @@
-//! Exceptions that Python raises while Rust waits, kept until the waiting call returns and can raise them.
+//! Python code that runs while Rust waits. Exceptions that it raises are kept until the waiting call returns and can raise
+//! them.
 
 use pyo3::prelude::*;
 use std::sync::{Mutex, PoisonError};
@@ -6,6 +7,18 @@ use std::time::{Duration, Instant};
 
 /// How often a waiting call checks for signals.
 pub(super) const LOOK: Duration = Duration::from_millis(50);
+
+/// Runs Python code during a call that has sockets on its stack. If that code forks, the child ends when it returns from
+/// the code: its copies of the sockets are closed ([`super::forked`]).
+pub(super) fn in_this_process<R>(call: impl FnOnce() -> R) -> R {
+    let process = std::process::id();
+    let result = call();
+    if std::process::id() != process {
+        eprintln!("a process that was forked during a join must not return to it");
+        std::process::exit(1);
+    }
+    result
+}
 
 /// The first exception that was raised, if any.
 #[derive(Default)]
@@ -22,7 +35,7 @@ impl Raised {
     /// # Errors
     /// A clause that says so, if a signal has raised an exception.
     pub(super) fn look(&self) -> Result<(), String> {
-        Python::attach(|py| py.check_signals()).map_err(|error| {
+        in_this_process(|| Python::attach(|py| py.check_signals())).map_err(|error| {
             self.put(error);
             "was interrupted".to_owned()
         })

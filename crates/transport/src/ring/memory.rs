@@ -3,7 +3,7 @@
 
 #![allow(unsafe_code)]
 
-use super::CONTROL;
+use super::layout::CONTROL;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -33,8 +33,11 @@ impl Drop for Memory {
 impl Memory {
     const ACCESS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
-    /// Maps `length` bytes of a file that is sealed against shrinking.
-    pub(super) fn of(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
+    /// Maps `length` bytes of a file.
+    ///
+    /// # Safety
+    /// The file has at least `length` bytes and is sealed against shrinking.
+    pub(super) unsafe fn of(file: BorrowedFd<'_>, length: usize) -> io::Result<Self> {
         assert!(length >= CONTROL);
         // SAFETY: this creates a new mapping at an address that the system chooses.
         let at = unsafe {
@@ -105,7 +108,8 @@ impl Memory {
     /// If the place is not within the rings.
     pub(super) unsafe fn read<R>(&self, at: usize, length: usize, look: impl FnOnce(&[u8]) -> R) -> R {
         let place = self.place(at, length);
-        // SAFETY: the bytes are within the mapping, and any byte is a valid `u8`.
+        // SAFETY: the bytes are within the mapping, and a correct writer leaves them unchanged until `consume`. A writer
+        // that does not makes this a data race, which Rust leaves undefined; in practice the bytes are unspecified.
         look(unsafe { std::slice::from_raw_parts(place.as_ptr(), length) })
     }
 }

@@ -1,7 +1,9 @@
 //! The memory of a ring for loom. It has the interface of `memory.rs`; its words and bytes are loom's, which report an
 //! access that is not ordered after another thread's.
 
-use super::{CONTROL, SLEEPERS};
+#![allow(unsafe_code)]
+
+use super::layout::{CONTROL, SLEEPERS};
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
 use std::fmt;
@@ -28,7 +30,10 @@ impl fmt::Debug for Memory {
 
 impl Memory {
     /// Loom has no processes to share a file with.
-    pub(super) fn of(_: BorrowedFd<'_>, _: usize) -> io::Result<Self> {
+    ///
+    /// # Safety
+    /// As in `memory.rs`.
+    pub(super) unsafe fn of(_: BorrowedFd<'_>, _: usize) -> io::Result<Self> {
         Err(io::ErrorKind::Unsupported.into())
     }
 

@@ -2,8 +2,9 @@
 
 #![allow(unsafe_code)]
 
+use super::layout::CONTROL;
 use super::memory::Memory;
-use super::{CONTROL, Ends, Side, ends};
+use super::{Ends, Side, ends};
 use rustix::fs::{MemfdFlags, SealFlags};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,7 +41,8 @@ impl Segment {
         // Allocate all memory now, so that a lack of memory fails here and not at a write.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, length as u64)?;
         rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let memory = Memory::of(file.as_fd(), length)?;
+        // SAFETY: the file has `length` bytes and is sealed.
+        let memory = unsafe { Memory::of(file.as_fd(), length)? };
         Ok(Self { file, memory, capacity, side: Side::First })
     }
 
@@ -58,7 +60,8 @@ impl Segment {
         if rustix::fs::fstat(&file)?.st_size != length as i64 {
             return Err(bad("its size differs from the announced one"));
         }
-        let memory = Memory::of(file.as_fd(), length)?;
+        // SAFETY: both were checked. The seal cannot be removed, so the file has not shrunk since.
+        let memory = unsafe { Memory::of(file.as_fd(), length)? };
         Ok(Self { file, memory, capacity, side: Side::Second })
     }
 
