@@ -185,11 +185,7 @@ impl HubService {
                     interval: seconds("interval_s", arguments.interval_s)?,
                     silence: seconds("silence_s", arguments.silence_s)?,
                 },
-                limits: Limits {
-                    jobs: arguments.max_jobs,
-                    memory: arguments.memory,
-                    ahead: arguments.ahead,
-                },
+                limits: Limits { jobs: arguments.max_jobs, memory: arguments.memory, ahead: arguments.ahead },
                 optimizers: Optimizers::default(),
                 congestion: arguments.congestion,
             };
