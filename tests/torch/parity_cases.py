@@ -1,4 +1,4 @@
-"""Programs for the ranks of tests of what other backends offer: ``python -m tests.torch.parity_cases NAME``."""
+"""Programs for the ranks of tests of what other backends offer: ``python -m tests.torch.parity_cases NAME...``."""
 
 from __future__ import annotations
 
@@ -327,4 +327,11 @@ def compiled():
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]](*sys.argv[2:])
+    # Cases in one process need not import PyTorch again. Each meets at a port of its own.
+    port = int(os.environ["MASTER_PORT"])
+    for number, name in enumerate(sys.argv[1:]):
+        print("case", name, file=sys.stderr, flush=True)
+        os.environ["MASTER_PORT"] = str(port + number)
+        globals()[name]()
+        if dist.is_initialized():
+            dist.destroy_process_group()

@@ -16,14 +16,12 @@ TORCH = [int(part) for part in version("torch").split(".")[:2]] if find_spec("to
 CASES = ["coalesced", "nested", "order", "held", "averages", "sparse", "names", "traced", "barrier_at_once"]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_features_of_other_backends_work_on_two_ranks(case):
-    run(2, case, cases="parity_cases")
+def test_features_of_other_backends_work_on_two_ranks():
+    run(2, *CASES, cases="parity_cases", within_s=200)
 
 
-@pytest.mark.parametrize("case", ["coalesced", "averages", "sparse"])
-def test_features_of_other_backends_work_on_three_ranks(case):
-    run(3, case, cases="parity_cases")
+def test_features_of_other_backends_work_on_three_ranks():
+    run(3, "coalesced", "averages", "sparse", cases="parity_cases")
 
 
 def test_power_sgd_gives_the_losses_of_gloo():
