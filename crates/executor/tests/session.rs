@@ -262,7 +262,7 @@ fn strangers_and_duplicate_ranks_are_refused_and_the_others_join() {
     let why = refused(MemberSettings { trust: Trust::Everybody, ..place(2, 3, port) }, settings());
     assert!(why.contains("with `none`, the accepting side with `key`"), "{why}");
     let why = refused(MemberSettings { job: "other".to_owned(), ..place(2, 3, port) }, settings());
-    assert!(why.contains("another name"), "{why}");
+    assert!(why.contains("a different name"), "{why}");
     let why = refused(place(2, 3, port), Settings::default());
     assert!(why.contains("this job has 2 lanes, not 1"), "{why}");
     // Garbage, and a connection that sends nothing.

@@ -532,7 +532,7 @@ mod tests {
         for (trust, job, here, there) in [
             (key(8), "job", "does not have the key", "nothing"),
             (Authentication::None, "job", "with `none`, the accepting side with `key`", "with `none`"),
-            (key(7), "other", "another name", "another name"),
+            (key(7), "other", "a different name", "a different name"),
         ] {
             let (initiator, acceptor) =
                 run(begin(trust, job), Acceptor::new(key(7), Some("job"), [2; 32]), |_| Ok(()));

@@ -71,7 +71,9 @@ impl Case {
     /// The settings to compare with.
     fn settings(&self) -> Vec<Value> {
         let Some(algorithms) = self.algorithms else {
-            let names = ENTRIES.iter().flat_map(|entry| entry.examples).copied();
+            // Relabelled trees are for fabrics that were built for them: no default considers them.
+            let relabelled = |name: &&str| name.starts_with("double_binary_tree(");
+            let names = ENTRIES.iter().flat_map(|entry| entry.examples).copied().filter(|name| !relabelled(name));
             return names.map(|name| self.uniform(Some(name))).collect();
         };
         let dims = self.fabric["dims"].as_array().unwrap();
