@@ -4,9 +4,10 @@ use super::baselines::{exhaustive, greedy};
 use super::chain::ChainSettings;
 use super::cluster::{Cluster, DirectLinks, Planned};
 use super::demand::demand;
+use super::found::{Found, SearchControl};
 use super::moves::data_parallel;
 use super::network::RoutedLinks;
-use super::search::{Found, Improvement, SearchControl, improve, search};
+use super::search::{improve, search};
 use super::step::Model;
 use crate::topology::{GroupLinks, Pattern, group_links};
 use serde::{Deserialize, Serialize};
@@ -213,19 +214,9 @@ impl Request {
 fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> {
     let servers = cluster.servers();
     strategy.check(&model.graph, servers)?;
-    let Planned { timer, topology, tried: topologies } = cluster.step(model, &strategy)?;
+    let Planned { timer, topology, tried } = cluster.step(model, &strategy)?;
     let time = timer.time();
-    Ok(Found {
-        strategy,
-        topology,
-        time,
-        start: time,
-        trace: vec![Improvement { proposals: 0, time }],
-        proposals: 0,
-        accepted: 0,
-        topologies,
-        runners_up: Vec::new(),
-    })
+    Ok(Found::start(strategy, topology, time, tried))
 }
 
 fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
