@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use syncline_design::Evaluation;
-use syncline_design::circuits;
 use syncline_design::joint::{self, request::Request};
 use syncline_simulate::Control;
 use syncline_units::Rate;
@@ -88,11 +87,11 @@ fn search_jointly(
 }
 
 /// Seconds of a training step on circuits that change during the step; the request is JSON
-/// (`syncline_design::circuits::request`). Ctrl-C raises `KeyboardInterrupt`.
+/// (`syncline_circuits::request`). Ctrl-C raises `KeyboardInterrupt`.
 #[pyfunction]
 fn step_on_circuits(py: Python<'_>, request: &str) -> PyResult<f64> {
     let (step, interrupted) = watched(py, &Listeners::default(), |cancel, _| {
-        circuits::request::Request::read(request)?.step(cancel)
+        syncline_circuits::request::Request::read(request)?.step(cancel)
     })?;
     if interrupted {
         return Err(PyKeyboardInterrupt::new_err(()));
