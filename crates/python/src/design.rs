@@ -15,7 +15,8 @@ use syncline_units::Rate;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Evaluator>()?;
     module.add_function(wrap_pyfunction!(search_jointly, module)?)?;
-    module.add_function(wrap_pyfunction!(step_on_circuits, module)?)
+    module.add_function(wrap_pyfunction!(step_on_circuits, module)?)?;
+    module.add_function(wrap_pyfunction!(tree_interfaces, module)?)
 }
 
 /// A resolved scenario, given as JSON, whose cluster can be changed and measured again.
@@ -97,4 +98,10 @@ fn step_on_circuits(py: Python<'_>, request: &str) -> PyResult<f64> {
         return Err(PyKeyboardInterrupt::new_err(()));
     }
     Ok(step.as_s())
+}
+
+/// Interfaces of a server that a pair of binary trees needs at most, for all-reduces on direct links.
+#[pyfunction]
+fn tree_interfaces() -> u32 {
+    syncline_design::topology::TREE_INTERFACES
 }

@@ -102,18 +102,9 @@ def _scenario(found: Found) -> dict[str, Any]:
         "workload": {"operators": "operators.json", "precision": request.spec.precision},
         "compute": compute,
         "fabric": {"file": "topology.yaml"},
-        "collectives": {"chunks": _chunks(found.answer), "algorithms_of": _algorithms(found.answer)},
+        "collectives": {"chunks": found.answer.chunks, "algorithms_of": _algorithms(found.answer)},
         "network": found.simulated_with,
     }
-
-
-TREE_CHUNKS = 32
-"""Chunks of all-reduces that move through trees, as the search counts them."""
-
-
-def _chunks(answer: Answer) -> int:
-    """Chunks of an all-reduce: the search divides one among its rings alone, and moves chunks through trees."""
-    return TREE_CHUNKS if any(each.pattern != "rings" for each in answer.all_reduces) else 1
 
 
 def _algorithms(answer: Answer) -> list[dict[str, Any]]:
