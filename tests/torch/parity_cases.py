@@ -330,7 +330,7 @@ if __name__ == "__main__":
     # Cases in one process need not import PyTorch again. Each meets at a port of its own.
     port = int(os.environ["MASTER_PORT"])
     for number, name in enumerate(sys.argv[1:]):
-        print("case", name, file=sys.stderr, flush=True)
+        sys.stderr.write(f"case {name}\n")
         os.environ["MASTER_PORT"] = str(port + number)
         globals()[name]()
         if dist.is_initialized():

@@ -2,11 +2,9 @@
 //!
 //! - [`Evaluator`]: a job that is measured again and again while its cluster changes; its files are read once, and there
 //!   is no report in between;
-//! - [`circuits`]: optical circuits that change during a step (topoopt2022);
 //! - [`joint`]: parallelisation strategy and topology together (topoopt2022);
 //! - [`topology`]: direct links between servers for what a job sends (topoopt2022).
 
-pub mod circuits;
 mod evaluator;
 pub mod joint;
 pub mod topology;

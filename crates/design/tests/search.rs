@@ -7,7 +7,7 @@ use syncline_design::joint::{
     ChainSettings, Cluster, DirectLinks, Found, Improvement, Model, RoutedLinks, SearchControl, exhaustive,
     greedy, improve, search,
 };
-use syncline_design::topology::{Pattern, Selection};
+use syncline_design::topology::{AllReduceLinks, RingSelection};
 use syncline_diagnostics::{Code, Result};
 use syncline_fabric::build;
 use syncline_units::{Bytes, Rate, Time};
@@ -78,8 +78,8 @@ fn direct(degree: u32) -> Cluster {
         degree,
         rate: Rate::from_bytes_per_s(3_000_000_000),
         latency: Time::from_ns(1000),
-        selection: Selection::Hops,
-        pattern: Pattern::Rings,
+        rings: RingSelection::Hops,
+        all_reduce: AllReduceLinks::Rings,
     })
 }
 

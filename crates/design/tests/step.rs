@@ -5,7 +5,7 @@ use proptest::strategy::Strategy as _;
 use std::sync::Arc;
 use syncline_compute::{ComputeModel, Power, Timing};
 use syncline_design::joint::{Model, RoutedLinks, StepTimer};
-use syncline_design::topology::{Demand, Pattern, Preference, find};
+use syncline_design::topology::{AllReduceLinks, Demand, Preference, find};
 use syncline_fabric::build;
 use syncline_units::{Bytes, Rate, Time};
 use syncline_workload::Work;
@@ -156,7 +156,8 @@ fn busiest(model: &Model, strategy: &Strategy, topology: &syncline_design::topol
         }
     }
     for (members, bytes) in strategy.reductions(graph) {
-        if let Some(trees) = topology.group(&members).filter(|own| own.pattern == Pattern::DoubleBinaryTrees)
+        if let Some(trees) =
+            topology.group(&members).filter(|own| own.pattern == AllReduceLinks::DoubleBinaryTrees)
         {
             // Each tree carries its part once up and once down.
             let part = bytes as f64 / (2.0 * trees.strides.len() as f64);
@@ -211,7 +212,7 @@ proptest! {
     /// No step is shorter than what its busiest server computes or its busiest link sends.
     #[test]
     fn no_resource_works_longer_than_the_step(placed in strategies(11), trees in prop::bool::ANY) {
-        let pattern = if trees { Pattern::DoubleBinaryTrees } else { Pattern::Rings };
+        let all_reduce = if trees { AllReduceLinks::DoubleBinaryTrees } else { AllReduceLinks::Rings };
         let model = model(11);
         let strategy = Strategy { placed };
         let mut demand = Demand::new(SERVERS);
@@ -219,7 +220,7 @@ proptest! {
             demand.all_reduce(members, bytes);
         }
         demand.transfers.add(3, 4, 1_000_000);
-        let topology = find(&demand, 4, Preference { pattern, ..Preference::default() }).unwrap();
+        let topology = find(&demand, 4, Preference { all_reduce, ..Preference::default() }).unwrap();
         let network = Arc::new(RoutedLinks::direct(&topology, RATE, LATENCY));
         let time = StepTimer::new(&model, network.clone(), strategy.clone()).time();
         // Each piece is rounded down to a picosecond.

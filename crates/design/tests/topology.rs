@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use syncline_design::topology::{
-    Demand, Pattern, Preference, Selection, TREE_INTERFACES, Topology, candidates,
+    AllReduceLinks, Demand, Preference, RingSelection, TREE_INTERFACES, Topology, candidates,
 };
 use syncline_diagnostics::Code;
 
@@ -61,8 +61,8 @@ fn check(demand: &Demand, degree: u32, topology: &Topology) -> Result<(), TestCa
     for group in &topology.groups {
         let size = group.members.len();
         let each = match group.pattern {
-            Pattern::Rings => size,
-            Pattern::DoubleBinaryTrees => 4 * (size - 1),
+            AllReduceLinks::Rings => size,
+            AllReduceLinks::DoubleBinaryTrees => 4 * (size - 1),
         };
         prop_assert_eq!(group.links().len(), group.strides.len() * each);
         for (from, to) in group.links() {
@@ -90,7 +90,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
     #[test]
     fn links_fit_the_degrees_and_carry_rings_and_shortest_routes((demand, degree) in demands()) {
-        let direct = Preference { selection: Selection::Direct, ..Preference::default() };
+        let direct = Preference { rings: RingSelection::MostBytes, ..Preference::default() };
         let direct = syncline_design::topology::find(&demand, degree, direct).unwrap();
         check(&demand, degree, &direct)?;
         let topology = find(&demand, degree).unwrap();
@@ -100,12 +100,12 @@ proptest! {
 
     #[test]
     fn every_candidate_is_a_topology((demand, degree) in demands()) {
-        for (selection, pattern) in [
-            (Selection::Hops, Pattern::Rings),
-            (Selection::Direct, Pattern::Rings),
-            (Selection::Hops, Pattern::DoubleBinaryTrees),
+        for (rings, all_reduce) in [
+            (RingSelection::Hops, AllReduceLinks::Rings),
+            (RingSelection::MostBytes, AllReduceLinks::Rings),
+            (RingSelection::Hops, AllReduceLinks::DoubleBinaryTrees),
         ] {
-            let preference = Preference { selection, pattern };
+            let preference = Preference { rings, all_reduce };
             let found = candidates(&demand, degree, preference).unwrap();
             let paper = syncline_design::topology::find(&demand, degree, preference).unwrap();
             prop_assert_eq!(&found[0], &paper);
@@ -198,22 +198,22 @@ fn disjoint_groups_do_not_compete() {
 
 #[test]
 fn trees_replace_rings_where_four_interfaces_are_left() {
-    let trees = Preference { pattern: Pattern::DoubleBinaryTrees, ..Preference::default() };
+    let trees = Preference { all_reduce: AllReduceLinks::DoubleBinaryTrees, ..Preference::default() };
     let find = |demand: &Demand, degree| syncline_design::topology::find(demand, degree, trees).unwrap();
     let all: Vec<u32> = (0..16).collect();
     let mut demand = Demand::new(16);
     demand.all_reduce(all.clone(), 1000);
     // Eight interfaces carry two pairs, four carry one, and three are too few.
     for (degree, pattern, strides) in [
-        (8, Pattern::DoubleBinaryTrees, vec![1, 3]),
-        (4, Pattern::DoubleBinaryTrees, vec![1]),
-        (3, Pattern::Rings, vec![1, 3, 5]),
+        (8, AllReduceLinks::DoubleBinaryTrees, vec![1, 3]),
+        (4, AllReduceLinks::DoubleBinaryTrees, vec![1]),
+        (3, AllReduceLinks::Rings, vec![1, 3, 5]),
     ] {
         let topology = find(&demand, degree);
         let own = topology.group(&all).unwrap();
         assert_eq!((own.pattern, own.strides.len()), (pattern, strides.len()), "{degree}");
         assert!(topology.ring_degree <= degree);
-        if pattern == Pattern::DoubleBinaryTrees {
+        if pattern == AllReduceLinks::DoubleBinaryTrees {
             assert_eq!(own.strides, strides);
             // From any server up one tree and down again.
             assert!(topology.diameter() <= 2 * 4);

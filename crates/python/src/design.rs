@@ -8,7 +8,6 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use syncline_design::Evaluation;
-use syncline_design::circuits;
 use syncline_design::joint::{self, request::Request};
 use syncline_simulate::Control;
 use syncline_units::Rate;
@@ -16,7 +15,8 @@ use syncline_units::Rate;
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Evaluator>()?;
     module.add_function(wrap_pyfunction!(search_jointly, module)?)?;
-    module.add_function(wrap_pyfunction!(step_on_circuits, module)?)
+    module.add_function(wrap_pyfunction!(step_on_circuits, module)?)?;
+    module.add_function(wrap_pyfunction!(tree_interfaces, module)?)
 }
 
 /// A resolved scenario, given as JSON, whose cluster can be changed and measured again.
@@ -88,14 +88,20 @@ fn search_jointly(
 }
 
 /// Seconds of a training step on circuits that change during the step; the request is JSON
-/// (`syncline_design::circuits::request`). Ctrl-C raises `KeyboardInterrupt`.
+/// (`syncline_circuits::request`). Ctrl-C raises `KeyboardInterrupt`.
 #[pyfunction]
 fn step_on_circuits(py: Python<'_>, request: &str) -> PyResult<f64> {
     let (step, interrupted) = watched(py, &Listeners::default(), |cancel, _| {
-        circuits::request::Request::read(request)?.step(cancel)
+        syncline_circuits::request::Request::read(request)?.step(cancel)
     })?;
     if interrupted {
         return Err(PyKeyboardInterrupt::new_err(()));
     }
     Ok(step.as_s())
+}
+
+/// Interfaces of a server that a pair of binary trees needs at most, for all-reduces on direct links.
+#[pyfunction]
+fn tree_interfaces() -> u32 {
+    syncline_design::topology::TREE_INTERFACES
 }

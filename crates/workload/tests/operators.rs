@@ -5,7 +5,7 @@ use syncline_diagnostics::Code;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 use syncline_workload::operators::tasks::{inside_server, workload};
 use syncline_workload::operators::{
-    Choice, Operator, OperatorFile, OperatorGraph, Pattern, Placed, Reads, Server, Split, Strategy,
+    Choice, Operator, OperatorFile, OperatorGraph, PieceMap, Placed, Reads, Server, Split, Strategy,
 };
 use syncline_workload::server_groups::group_name;
 use syncline_workload::{Part, TaskKind, Work, Workload, matching};
@@ -156,13 +156,13 @@ fn sizes_are_rounded_up_to_bytes() {
     // 5 samples of 7 bytes: all of it to one reader, in thirds that are not even.
     let split = |samples, parameters| Split { samples, parameters };
     let bytes = |source, reader, reads| -> Vec<u64> {
-        Pattern::new(source, reader, reads).pieces(Bytes(7), 5).map(|piece| piece.bytes).collect()
+        PieceMap::new(source, reader, reads).pieces(Bytes(7), 5).map(|piece| piece.bytes).collect()
     };
     assert_eq!(bytes(split(1, 1), split(1, 1), Reads::All), [35]);
     assert_eq!(bytes(split(1, 1), split(1, 4), Reads::Own), [9; 4]);
     assert_eq!(bytes(split(2, 1), split(3, 1), Reads::All), [12, 6, 6, 12]);
     assert_eq!([split(1, 3).parameters_of(Bytes(10)), split(5, 1).parameters_of(Bytes(10))], [4, 10]);
-    let alike = |source, reader, reads| Pattern::new(source, reader, reads).is_one_to_one();
+    let alike = |source, reader, reads| PieceMap::new(source, reader, reads).is_one_to_one();
     assert!(alike(split(4, 1), split(4, 1), Reads::All) && alike(split(2, 3), split(2, 3), Reads::Own));
     assert!(!alike(split(2, 3), split(2, 3), Reads::All) && !alike(split(1, 1), split(2, 1), Reads::All));
     assert!(!alike(split(2, 1), split(1, 1), Reads::All) && !alike(split(1, 2), split(2, 1), Reads::All));

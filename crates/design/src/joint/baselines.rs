@@ -1,11 +1,10 @@
 //! Deterministic baselines of the search: operator by operator, and every strategy.
 
 use super::cluster::{Cluster, Planned};
-use super::memory::fitting;
+use super::found::{CHECK_INTERVAL, Found, Improvement, SearchControl, stop};
+use super::memory::{Memory, fitting};
 use super::moves::{data_parallel, place, starts};
-use super::search::{Found, Improvement, LOOK, SearchControl, stop};
 use super::step::{Model, StepTimer};
-use std::sync::atomic::Ordering;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_workload::operators::{Operator, Placed};
 
@@ -13,31 +12,20 @@ use syncline_workload::operators::{Operator, Placed};
 /// neighbours, those from server 0, or those with the most free memory, until nothing improves. Deterministic.
 ///
 /// # Errors
-/// As [`search`].
+/// As [`search`](super::search()).
 pub fn greedy(model: &Model, cluster: &Cluster, control: SearchControl<'_>) -> Result<Found> {
     let servers = cluster.servers();
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;
-    let Planned { mut timer, topology, tried: topologies } = cluster.step(model, &first)?;
-    let start = timer.time();
-    let mut trace = vec![Improvement { proposals: 0, time: start }];
-    let stopped = || control.cancel.load(Ordering::Relaxed);
+    let Planned { mut timer, topology, tried } = cluster.step(model, &first)?;
+    let mut memory = Memory::new(model, &first, servers);
+    let mut found = Found::start(first, topology, timer.time(), tried);
     let Descended { proposals, accepted } =
-        descend(model, &mut timer, u64::MAX, stopped, |improved| trace.push(improved));
-    if stopped() {
+        descend(model, &mut timer, &mut memory, u64::MAX, control, |improved| found.trace.push(improved));
+    if control.stopped() {
         return Err(stop());
     }
     let (strategy, time) = (timer.strategy().clone(), timer.time());
-    Ok(Found {
-        strategy,
-        topology,
-        time,
-        start,
-        trace,
-        proposals,
-        accepted,
-        topologies,
-        runners_up: Vec::new(),
-    })
+    Ok(Found { strategy, time, proposals, accepted, ..found })
 }
 
 /// What [`descend`] did.
@@ -49,13 +37,14 @@ pub(super) struct Descended {
     pub(super) accepted: u64,
 }
 
-/// Takes the best of [`worth_trying`] for one operator after the other, until nothing improves or `most` proposals are made.
-/// Calls `improved` with each improvement.
+/// Takes the best of [`worth_trying`] for one operator after the other, until nothing improves, `most` proposals are made or
+/// the caller stops the search. `memory` is that of the timer's strategy. Calls `improved` with each improvement.
 pub(super) fn descend(
     model: &Model,
     timer: &mut StepTimer<'_>,
+    memory: &mut Memory<'_>,
     most: u64,
-    stopped: impl Fn() -> bool,
+    control: SearchControl<'_>,
     mut improved: impl FnMut(Improvement),
 ) -> Descended {
     let servers = timer.network().servers();
@@ -64,19 +53,17 @@ pub(super) fn descend(
         let before = timer.time();
         for operator in 0..model.graph.operators.len() {
             for placed in worth_trying(model, timer, operator, servers) {
-                if proposals == most || stopped() {
+                if proposals == most || control.stopped() {
                     return Descended { proposals, accepted };
                 }
-                if model.graph.server.memory.is_some() {
-                    let mut tried = timer.strategy().clone();
-                    tried.placed[operator] = placed.clone();
-                    if tried.check(&model.graph, servers).is_err() {
-                        continue;
-                    }
+                let change = [(operator, placed)];
+                if !memory.fits(timer.strategy(), &change) {
+                    continue;
                 }
                 proposals += 1;
                 let best = timer.time();
-                if timer.propose([(operator, placed)]) < best {
+                if timer.propose(change.clone()) < best {
+                    memory.change(timer.replaced(), &change);
                     timer.accept();
                     accepted += 1;
                     let proposals = u32::try_from(proposals).unwrap_or(u32::MAX);
@@ -117,7 +104,7 @@ pub const MOST_STRATEGIES: u64 = 1 << 24;
 /// Tries every strategy with placements by [`place`] on one network: that of data parallelism.
 ///
 /// # Errors
-/// `BadValue` if there are more than [`MOST_STRATEGIES`]; as [`search`].
+/// `BadValue` if there are more than [`MOST_STRATEGIES`]; as [`search`](super::search()).
 pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) -> Result<Found> {
     let servers = cluster.servers();
     let of = |operator: &Operator| -> Vec<Placed> {
@@ -140,15 +127,14 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) 
     }
     let first = fitting(model, data_parallel(model, servers, servers), servers)?;
     let Planned { mut timer, topology, tried: topologies } = cluster.step(model, &first)?;
-    let start = timer.time();
-    let mut best = (start, first);
+    let mut found = Found::start(first, topology, timer.time(), topologies);
     let mut tried = 0u64;
     let mut number = vec![0; all.len()];
     timer.propose(all.iter().map(|placed| placed[0].clone()).enumerate());
     timer.accept();
     loop {
-        if timer.time() < best.0 && timer.strategy().check(&model.graph, servers).is_ok() {
-            best = (timer.time(), timer.strategy().clone());
+        if timer.time() < found.time && timer.strategy().check(&model.graph, servers).is_ok() {
+            (found.time, found.strategy) = (timer.time(), timer.strategy().clone());
         }
         // The next strategy in order: the last operator changes most often, so that sweeps are short.
         let mut changes = Vec::new();
@@ -165,9 +151,9 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) 
             break;
         }
         tried += 1;
-        if tried.is_multiple_of(u64::from(LOOK)) {
+        if tried.is_multiple_of(u64::from(CHECK_INTERVAL)) {
             (control.progress)(tried);
-            if control.cancel.load(Ordering::Relaxed) {
+            if control.stopped() {
                 return Err(stop());
             }
         }
@@ -175,17 +161,6 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) 
         timer.accept();
     }
     let last = u32::try_from(count).unwrap_or(u32::MAX);
-    let trace =
-        vec![Improvement { proposals: 0, time: start }, Improvement { proposals: last, time: best.0 }];
-    Ok(Found {
-        strategy: best.1,
-        topology,
-        time: best.0,
-        start,
-        trace,
-        proposals: count,
-        accepted: 0,
-        topologies,
-        runners_up: Vec::new(),
-    })
+    found.trace.push(Improvement { proposals: last, time: found.time });
+    Ok(Found { proposals: count, ..found })
 }

@@ -2,10 +2,10 @@
 
 use super::baselines::{Descended, descend};
 use super::cluster::{Cluster, Planned};
+use super::found::{CHECK_INTERVAL, Found, Improvement, SearchControl, stop};
 use super::memory::{Memory, fitting};
 use super::moves::{alternating, data_parallel, draw};
 use super::network::RoutedLinks;
-use super::search::{Found, Improvement, LOOK, SearchControl, stop};
 use super::step::{Model, StepTimer};
 use crate::topology::Topology;
 use rand::{RngExt, SeedableRng};
@@ -17,7 +17,7 @@ use syncline_diagnostics::Result;
 use syncline_units::Time;
 use syncline_workload::operators::{Placed, Strategy};
 
-/// How a search proceeds.
+/// Settings of the search by Markov chains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainSettings {
@@ -27,8 +27,8 @@ pub struct ChainSettings {
     pub chains: u32,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// A proposal that makes the step longer by this is accepted with probability 1/e. If absent, it falls geometrically
-    /// from [`HOT`] to [`COLD`] times the first step, so that it suits steps of any length.
+    /// A proposal that makes the step longer by this is accepted with probability 1/e. If absent, the temperature falls
+    /// geometrically from [`HOT`] to [`COLD`] times the first step, so that it suits steps of any length.
     #[serde(default)]
     pub temperature: Option<Time>,
     /// Proposals without an improvement after which a new topology is chosen.
@@ -79,18 +79,7 @@ impl<'a> Chain<'a> {
         let mut rng = ChaCha8Rng::seed_from_u64(settings.seed);
         rng.set_stream(u64::from(chain));
         let Planned { timer, topology, tried } = cluster.step(model, &first)?;
-        let start = timer.time();
-        let found = Found {
-            strategy: first,
-            topology: topology.clone(),
-            time: start,
-            start,
-            trace: vec![Improvement { proposals: 0, time: start }],
-            proposals: 0,
-            accepted: 0,
-            topologies: tried,
-            runners_up: Vec::new(),
-        };
+        let found = Found::start(first, topology.clone(), timer.time(), tried);
         let memory = Memory::new(model, timer.strategy(), cluster.servers());
         Ok(Self { model, cluster, settings, rng, timer, topology, memory, found, rounds: 0, hot: HOT })
     }
@@ -100,11 +89,10 @@ impl<'a> Chain<'a> {
     pub(super) fn descend(&mut self, control: SearchControl<'_>) -> Result<()> {
         self.hot = WARM;
         let most = u64::from(self.settings.proposals);
-        let stopped = || control.cancel.load(Ordering::Relaxed);
-        let Descended { proposals, accepted } = descend(self.model, &mut self.timer, most, stopped, |_| {});
+        let Descended { proposals, accepted } =
+            descend(self.model, &mut self.timer, &mut self.memory, most, control, |_| {});
         self.found.proposals += proposals;
         self.found.accepted += accepted;
-        self.memory = Memory::new(self.model, self.timer.strategy(), self.cluster.servers());
         self.note(0);
         self.choose_topology(0)
     }
@@ -120,7 +108,7 @@ impl<'a> Chain<'a> {
         let model = self.model;
         let narrower = |width| [data_parallel(model, servers, width), alternating(model, servers, width)];
         for strategy in widths.flat_map(narrower) {
-            if control.cancel.load(Ordering::Relaxed) {
+            if control.stopped() {
                 return Ok(());
             }
             let Ok(strategy) = fitting(model, strategy, servers) else { continue };
@@ -142,9 +130,10 @@ impl<'a> Chain<'a> {
         let period = (self.settings.proposals / 100).clamp(1, 1000) * 10;
         let mut idle = 0;
         for number in 1..=self.settings.proposals {
-            if number.is_multiple_of(LOOK) {
-                (control.progress)(done.fetch_add(u64::from(LOOK), Ordering::Relaxed) + u64::from(LOOK));
-                if control.cancel.load(Ordering::Relaxed) {
+            if number.is_multiple_of(CHECK_INTERVAL) {
+                let made = u64::from(CHECK_INTERVAL);
+                (control.progress)(done.fetch_add(made, Ordering::Relaxed) + made);
+                if control.stopped() {
                     return Err(stop());
                 }
             }

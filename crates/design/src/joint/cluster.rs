@@ -3,7 +3,7 @@
 use super::demand::demand;
 use super::network::RoutedLinks;
 use super::step::{Model, StepTimer};
-use crate::topology::{Pattern, Preference, Selection, Topology, candidates, find};
+use crate::topology::{AllReduceLinks, Preference, RingSelection, Topology, candidates, find};
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_diagnostics::Result;
@@ -23,10 +23,10 @@ pub struct DirectLinks {
     /// Latency of a link.
     pub latency: Time,
     /// How rings are selected.
-    pub selection: Selection,
+    pub rings: RingSelection,
     /// How all-reduces use links.
     #[serde(default)]
-    pub pattern: Pattern,
+    pub all_reduce: AllReduceLinks,
 }
 
 /// The network that a search plans for.
@@ -47,8 +47,7 @@ impl Cluster {
         }
     }
 
-    /// The step of a strategy on the network for it, and the topology of that if it was chosen. Of several topologies,
-    /// takes the one with the shortest step.
+    /// Times `strategy` on the given network, or on the topology for it that gives the shortest step.
     ///
     /// # Errors
     /// As [`candidates`].
@@ -61,10 +60,10 @@ impl Cluster {
             }
         };
         let demand = demand(model, strategy, links.servers);
-        let preference = Preference { selection: links.selection, pattern: links.pattern };
-        let topologies = match links.selection {
-            Selection::Hops => candidates(&demand, links.degree, preference)?,
-            Selection::Direct => vec![find(&demand, links.degree, preference)?],
+        let preference = Preference { rings: links.rings, all_reduce: links.all_reduce };
+        let topologies = match links.rings {
+            RingSelection::Hops => candidates(&demand, links.degree, preference)?,
+            RingSelection::MostBytes => vec![find(&demand, links.degree, preference)?],
         };
         let tried = topologies.len() as u64;
         let timed = topologies.into_iter().map(|topology| {
@@ -77,9 +76,9 @@ impl Cluster {
     }
 }
 
-/// A strategy on the network for it.
+/// A strategy's timer on its network.
 pub(super) struct Planned<'a> {
-    /// The step.
+    /// The timer.
     pub(super) timer: StepTimer<'a>,
     /// The topology, if it was chosen.
     pub(super) topology: Option<Topology>,

@@ -16,9 +16,9 @@ pub fn demand(model: &Model, strategy: &Strategy, servers: u32) -> Demand {
             let input = input as usize;
             let (from, to) = (&strategy.placed[input].servers, &strategy.placed[reader].servers);
             for piece in strategy.pieces(graph, input, reader) {
-                let (source, reader) = (from[piece.source as usize], to[piece.reader as usize]);
-                demand.transfers.add(source, reader, piece.bytes);
-                demand.transfers.add(reader, source, piece.bytes);
+                let (sender, receiver) = (from[piece.source as usize], to[piece.reader as usize]);
+                demand.transfers.add(sender, receiver, piece.bytes);
+                demand.transfers.add(receiver, sender, piece.bytes);
             }
         }
     }

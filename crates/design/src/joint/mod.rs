@@ -5,12 +5,14 @@
 //! - [`demand`](mod@demand): what a strategy sends; [`cluster`]: the network for it;
 //! - [`moves`]: changes of a strategy; `memory`: whether it fits into the memory of servers;
 //! - [`search`](mod@search): the alternating optimisation, [`chain`] by chain; [`baselines`]: deterministic searches;
+//!   [`found`]: what they find;
 //! - [`request`]: a search and its answer as JSON.
 
 pub mod baselines;
 pub mod chain;
 pub mod cluster;
 pub mod demand;
+pub mod found;
 mod memory;
 pub mod moves;
 pub mod network;
@@ -22,6 +24,7 @@ pub use baselines::{exhaustive, greedy};
 pub use chain::ChainSettings;
 pub use cluster::{Cluster, DirectLinks};
 pub use demand::demand;
+pub use found::{Found, Improvement, SearchControl};
 pub use network::RoutedLinks;
-pub use search::{Found, Improvement, SearchControl, improve, search};
+pub use search::{improve, search};
 pub use step::{Model, StepTimer};

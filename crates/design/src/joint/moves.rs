@@ -9,8 +9,8 @@ const PROPAGATE: f64 = 0.25;
 /// Probability that a propagation continues with a further operator.
 const CONTINUE: f64 = 0.75;
 
-/// The servers of the parts of an operator: evenly spaced ones from `start`, modulo their number; the parts of a division
-/// that does not divide the number of servers lie next to each other.
+/// Servers for an operator's parts, from `start`, wrapping around: evenly spaced if the number of parts divides the number
+/// of servers, otherwise consecutive.
 pub fn place(choice: &Choice, start: u32, servers: u32) -> Vec<u32> {
     let parts = choice.parts();
     let stride = if servers.is_multiple_of(parts) { servers / parts } else { 1 };
@@ -54,8 +54,8 @@ pub fn data_parallel(model: &Model, servers: u32, width: u32) -> Strategy {
 }
 
 /// Operators on alternating servers: each is divided by samples into as many parts as possible up to `width`, on evenly
-/// spaced servers, and starts one server after the operator before it. So a server holds, and reduces, the parameters of a
-/// part of the operators alone.
+/// spaced servers, and starts one server after the operator before it. So each server holds and reduces the parameters of
+/// only some operators.
 pub fn alternating(model: &Model, servers: u32, width: u32) -> Strategy {
     let mut strategy = data_parallel(model, servers, width);
     for (at, placed) in strategy.placed.iter_mut().enumerate() {

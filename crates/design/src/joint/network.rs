@@ -1,14 +1,14 @@
 //! The network of a search: which links a transfer and an all-reduce use, and how long.
 
-use crate::topology::{Pattern, Topology, group_links};
+use crate::topology::{AllReduceLinks, GroupLinks, Topology};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use syncline_fabric::Fabric;
 use syncline_plan::algorithm::double_binary_tree;
-use syncline_units::{LinkId, NpuId, Rate, Time};
+use syncline_units::{Bytes, LinkId, NpuId, Rate, Time};
 
 /// Chunks of an all-reduce that moves through trees.
-pub const CHUNKS: u64 = 32;
+pub const TREE_CHUNKS: u32 = 32;
 
 /// Fractional bits of the time for a byte.
 const FRACTION: u32 = 32;
@@ -26,8 +26,9 @@ impl PerByte {
 
     /// The time for `bytes`, rounded down.
     #[inline]
-    pub(super) fn time(self, bytes: u64) -> u64 {
-        u64::try_from((u128::from(bytes) * u128::from(self.0)) >> FRACTION).unwrap_or(u64::MAX)
+    pub(super) fn time(self, bytes: Bytes) -> Time {
+        let time = (u128::from(bytes.0) * u128::from(self.0)) >> FRACTION;
+        Time(u64::try_from(time).unwrap_or(u64::MAX))
     }
 
     /// This time, times `numerator / denominator`.
@@ -50,14 +51,14 @@ pub(super) struct LinkRun {
     pub(super) per_byte: PerByte,
 }
 
-/// What an all-reduce of a group occupies.
+/// The links that an all-reduce of a group occupies, and for how long.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct GroupLoad {
     /// The links, ascending.
     pub(super) runs: Vec<LinkRun>,
     /// Latency of the whole collective.
-    pub(super) latency: u64,
-    /// Time for a byte of the vector in addition: while chunks move through a tree, its links wait for the first.
+    pub(super) latency: Time,
+    /// Extra time per byte of the vector while the first chunk fills the tree.
     pub(super) fill: PerByte,
 }
 
@@ -67,12 +68,12 @@ pub struct RoutedLinks {
     servers: u32,
     per_byte: Vec<PerByte>,
     /// Latency of each link.
-    latency: Vec<u64>,
+    latency: Vec<Time>,
     /// The route from server `a` to server `b` is `hops[starts[a * servers + b]..starts[a * servers + b + 1]]`.
     starts: Vec<u32>,
     hops: Vec<u32>,
     /// How groups with links of their own use them; other groups use one ring in the order of their members.
-    groups: BTreeMap<Vec<u32>, (Pattern, Vec<u32>)>,
+    groups: BTreeMap<Vec<u32>, GroupLinks>,
 }
 
 impl RoutedLinks {
@@ -88,16 +89,15 @@ impl RoutedLinks {
         let route =
             |from, to| topology.route(from, to).windows(2).map(|pair| link_of[&(pair[0], pair[1])]).collect();
         let own = topology.groups.iter().filter(|group| !group.strides.is_empty());
-        let groups =
-            own.map(|group| (group.members.clone(), (group.pattern, group.strides.clone()))).collect();
-        let latency = vec![latency.0; per_byte.len()];
+        let groups = own.map(|group| (group.members.clone(), group.clone())).collect();
+        let latency = vec![latency; per_byte.len()];
         Self::new(servers, per_byte, latency, route, groups)
     }
 
     /// A fabric each of whose NPUs is a server. Groups use one ring.
     pub fn of_fabric(fabric: &Fabric) -> Self {
         let links = (0..fabric.links()).map(|link| fabric.link(LinkId(link)));
-        let (per_byte, latency) = links.map(|link| (PerByte::of(link.rate), link.latency.0)).unzip();
+        let (per_byte, latency) = links.map(|link| (PerByte::of(link.rate), link.latency)).unzip();
         let route = |from, to| {
             let mut path = Vec::new();
             fabric.route(NpuId(from), NpuId(to), 0, &mut path);
@@ -109,9 +109,9 @@ impl RoutedLinks {
     fn new(
         servers: u32,
         per_byte: Vec<PerByte>,
-        latency: Vec<u64>,
+        latency: Vec<Time>,
         route: impl Fn(u32, u32) -> Vec<u32>,
-        groups: BTreeMap<Vec<u32>, (Pattern, Vec<u32>)>,
+        groups: BTreeMap<Vec<u32>, GroupLinks>,
     ) -> Self {
         let (mut starts, mut hops) = (vec![0], Vec::new());
         for (from, to) in (0..servers).flat_map(|from| (0..servers).map(move |to| (from, to))) {
@@ -140,7 +140,7 @@ impl RoutedLinks {
     }
 
     #[inline]
-    pub(super) fn link(&self, link: u32) -> (PerByte, u64) {
+    pub(super) fn link(&self, link: u32) -> (PerByte, Time) {
         (self.per_byte[link as usize], self.latency[link as usize])
     }
 
@@ -150,18 +150,18 @@ impl RoutedLinks {
     /// Yuan 2009). In a tree, each sends the tree's part to its parent once, and receives it from there (Sanders, Speck,
     /// Traeff 2009); chunks move through it one behind the other.
     pub(super) fn load(&self, members: &[u32]) -> GroupLoad {
-        let alone = (Pattern::Rings, vec![1]);
-        let (pattern, strides) = self.groups.get(members).unwrap_or(&alone);
+        let own = self.groups.get(members).cloned();
+        let group = own.unwrap_or_else(|| GroupLinks::one_ring(members.to_vec()));
         let size = members.len() as u64;
-        let parts = strides.len() as u64;
-        let (sent, of) = match pattern {
-            Pattern::Rings => (2 * (size - 1), size * parts),
-            Pattern::DoubleBinaryTrees => (1, 2 * parts),
+        let parts = group.strides.len() as u64;
+        let (sent, of) = match group.pattern {
+            AllReduceLinks::Rings => (2 * (size - 1), size * parts),
+            AllReduceLinks::DoubleBinaryTrees => (1, 2 * parts),
         };
         let mut links: BTreeMap<u32, PerByte> = BTreeMap::new();
-        let (mut slowest, mut longest) = (0, PerByte::default());
-        for (from, to) in group_links(members, *pattern, strides) {
-            let (mut latency, mut through) = (0u64, PerByte::default());
+        let (mut slowest, mut longest) = (Time::ZERO, PerByte::default());
+        for (from, to) in group.links() {
+            let (mut latency, mut through) = (Time::ZERO, PerByte::default());
             for &link in self.route(from, to) {
                 let part = self.per_byte[link as usize].scaled(sent, of);
                 links.entry(link).or_default().add(part);
@@ -179,14 +179,14 @@ impl RoutedLinks {
                 _ => runs.push(LinkRun { links: link..link + 1, per_byte }),
             }
         }
-        let (rounds, fill) = match pattern {
-            Pattern::Rings => (2 * (size - 1), PerByte::default()),
-            Pattern::DoubleBinaryTrees => {
+        let (rounds, fill) = match group.pattern {
+            AllReduceLinks::Rings => (2 * (size - 1), PerByte::default()),
+            AllReduceLinks::DoubleBinaryTrees => {
                 let rounds = 2 * u64::from(double_binary_tree::depth(members.len() as u32));
-                (rounds, longest.scaled(rounds - 1, CHUNKS))
+                (rounds, longest.scaled(rounds - 1, TREE_CHUNKS.into()))
             }
         };
-        GroupLoad { runs, latency: rounds.saturating_mul(slowest), fill }
+        GroupLoad { runs, latency: Time(slowest.0.saturating_mul(rounds)), fill }
     }
 }
 
@@ -213,30 +213,31 @@ mod tests {
         let members: Vec<u32> = (0..16).collect();
         let mut demand = Demand::new(16);
         demand.all_reduce(members.clone(), 1);
-        let trees = Preference { pattern: Pattern::DoubleBinaryTrees, ..Preference::default() };
+        let trees = Preference { all_reduce: AllReduceLinks::DoubleBinaryTrees, ..Preference::default() };
         // One pair of trees takes four interfaces; two pairs take eight, and half of that.
         for (degree, parts) in [(4, 2), (8, 4)] {
             let topology = find(&demand, degree, trees).unwrap();
             let network = RoutedLinks::direct(&topology, Rate(8_000_000_000), Time(1000));
             let load = network.load(&members);
             // A gigabyte takes a second at 8 Gb/s.
-            let (bytes, second) = (1_000_000_000, 1_000_000_000_000);
+            let (bytes, second) = (Bytes(1_000_000_000), 1_000_000_000_000);
             let own: u64 = topology.groups[0].links().len() as u64;
             let worked: u64 =
-                load.runs.iter().map(|run| run.links.len() as u64 * run.per_byte.time(bytes)).sum();
+                load.runs.iter().map(|run| run.links.len() as u64 * run.per_byte.time(bytes).0).sum();
             let longest = load.runs.iter().map(|run| run.per_byte.time(bytes)).max().unwrap();
             // Parallel links count as one with their combined rate, so no link takes longer than a part of the vector.
-            assert_eq!(longest, second / parts, "{degree}");
+            assert_eq!(longest, Time(second / parts), "{degree}");
             assert!(worked <= own * second / parts);
             // The deepest of 16 ranks is 4 links below the root: up and down. The first chunk passes 7 links before the last
             // one begins to arrive.
-            assert_eq!(load.latency, 2 * 4 * 1000);
-            assert_eq!(load.fill.time(bytes), 7 * (second / parts) / 32);
+            assert_eq!(load.latency, Time(2 * 4 * 1000));
+            assert_eq!(load.fill.time(bytes), Time(7 * (second / parts) / 32));
         }
         // Rings of the same interfaces send 2 * 15/16 of the vector over four links: a little less.
         let rings = find(&demand, 4, Preference::default()).unwrap();
         let load = RoutedLinks::direct(&rings, Rate(8_000_000_000), Time(1000)).load(&members);
-        assert_eq!(load.runs.iter().map(|run| run.per_byte.time(1_000_000_000)).max(), Some(468_750_000_000));
-        assert_eq!((load.latency, load.fill), (2 * 15 * 1000, PerByte(0)));
+        let longest = load.runs.iter().map(|run| run.per_byte.time(Bytes(1_000_000_000))).max();
+        assert_eq!(longest, Some(Time(468_750_000_000)));
+        assert_eq!((load.latency, load.fill), (Time(2 * 15 * 1000), PerByte(0)));
     }
 }

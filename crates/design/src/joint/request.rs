@@ -4,11 +4,12 @@ use super::baselines::{exhaustive, greedy};
 use super::chain::ChainSettings;
 use super::cluster::{Cluster, DirectLinks, Planned};
 use super::demand::demand;
+use super::found::{Found, SearchControl};
 use super::moves::data_parallel;
-use super::network::RoutedLinks;
-use super::search::{Found, Improvement, SearchControl, improve, search};
+use super::network::{RoutedLinks, TREE_CHUNKS};
+use super::search::{improve, search};
 use super::step::Model;
-use crate::topology::{GroupLinks, Pattern, group_links};
+use crate::topology::{AllReduceLinks, GroupLinks, Links, Transfer};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -78,8 +79,8 @@ pub struct Answer {
     pub start_s: f64,
     /// Whether that is data parallelism, because it fits into the memory of servers.
     pub data_parallel_fits: bool,
-    /// Best seconds so far, with the number of proposals before it.
-    pub trace: Vec<(u32, f64)>,
+    /// Improvements of the chain that found it; the first is its start.
+    pub trace: Vec<ImprovementAnswer>,
     /// Proposals over all chains.
     pub proposals: u64,
     /// Accepted ones.
@@ -88,17 +89,29 @@ pub struct Answer {
     pub topologies: u64,
     /// The topology; `None` on a given fabric.
     pub topology: Option<TopologyAnswer>,
-    /// Bytes from server to server outside all-reduces: sender, receiver, bytes.
-    pub transfers: Vec<(u32, u32, u64)>,
+    /// Bytes from server to server outside all-reduces.
+    pub transfers: Vec<Transfer>,
     /// The all-reduces of a step among several servers.
     pub reductions: Vec<Reduction>,
-    /// Largest memory of an accelerator.
+    /// Number of chunks into which all-reduces are cut, as the search counts them: more than one if any moves through
+    /// trees.
+    pub chunks: u32,
+    /// Memory that the fullest accelerator needs.
     pub memory: Bytes,
-    /// What other chains found, the fastest first; these have no others.
+    /// Answers of the other chains, fastest first; their own `runners_up` are empty.
     pub runners_up: Vec<Answer>,
 }
 
-/// An all-reduce that a step has, perhaps several times.
+/// A time that is the best so far.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ImprovementAnswer {
+    /// Proposals before it.
+    pub proposals: u32,
+    /// Seconds of a step.
+    pub step_s: f64,
+}
+
+/// An all-reduce of a step; `count` says how often it runs.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Reduction {
     /// Name of the group in the simulation.
@@ -110,11 +123,17 @@ pub struct Reduction {
     /// How many of this size a step has.
     pub count: u32,
     /// How it uses links.
-    pub pattern: Pattern,
+    pub pattern: AllReduceLinks,
     /// The strides of its rings, or pairs of trees; empty if it has no links of its own.
     pub strides: Vec<u32>,
-    /// Who sends to whom, once for each ring or tree: each sends the same.
+    /// Sender and receiver of each link, once per ring or tree; all carry the same number of bytes.
     pub links: Vec<(u32, u32)>,
+}
+
+impl Reduction {
+    fn has_trees(&self) -> bool {
+        self.pattern == AllReduceLinks::DoubleBinaryTrees
+    }
 }
 
 /// A group with links of its own.
@@ -123,7 +142,7 @@ pub struct GroupAnswer {
     /// The members.
     pub members: Vec<u32>,
     /// How all-reduces use the links.
-    pub pattern: Pattern,
+    pub pattern: AllReduceLinks,
     /// The stride of each ring or pair of trees.
     pub strides: Vec<u32>,
     /// For each stride, its links from sender to receiver.
@@ -133,8 +152,8 @@ pub struct GroupAnswer {
 /// A topology.
 #[derive(Clone, Debug, Serialize)]
 pub struct TopologyAnswer {
-    /// Sender, receiver, number of parallel links.
-    pub links: Vec<(u32, u32, u32)>,
+    /// The links.
+    pub links: Vec<Links>,
     /// Interfaces that serve all-reduces.
     pub ring_degree: u32,
     /// Groups with links of their own.
@@ -151,7 +170,7 @@ impl Request {
     /// Reads a request.
     ///
     /// # Errors
-    /// Text that is no request.
+    /// `BadValue` if `text` is not a valid request.
     pub fn read(text: &str) -> Result<Self> {
         Ok(serde_json::from_str(text).map_err(|error| {
             Diagnostic::error(Code::BadValue, format!("not a request for a search: {error}"))
@@ -213,26 +232,16 @@ impl Request {
 fn given(model: &Model, cluster: &Cluster, strategy: Strategy) -> Result<Found> {
     let servers = cluster.servers();
     strategy.check(&model.graph, servers)?;
-    let Planned { timer, topology, tried: topologies } = cluster.step(model, &strategy)?;
+    let Planned { timer, topology, tried } = cluster.step(model, &strategy)?;
     let time = timer.time();
-    Ok(Found {
-        strategy,
-        topology,
-        time,
-        start: time,
-        trace: vec![Improvement { proposals: 0, time }],
-        proposals: 0,
-        accepted: 0,
-        topologies,
-        runners_up: Vec::new(),
-    })
+    Ok(Found::start(strategy, topology, time, tried))
 }
 
 fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
     if found.time.0 == u64::MAX {
         return Err(Diagnostic::error(Code::Overflow, "a step takes longer than can be represented")
             .allowed("at most 213 days")
-            .help("give faster links or a smaller model")
+            .help("use faster links or a smaller model")
             .into());
     }
     let demand = demand(model, &found.strategy, servers);
@@ -240,22 +249,22 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
     let memory = found.strategy.memory(&model.graph, servers).into_iter().max().unwrap_or(Bytes(0));
     let topology = found.topology.as_ref().map(|topology| {
         let mut pairs: BTreeSet<(u32, u32)> =
-            demand.transfers.iter().map(|(from, to, _)| (from, to)).collect();
+            demand.transfers.iter().map(|Transfer { from, to, .. }| (from, to)).collect();
         for reduction in reductions.iter().filter(|reduction| reduction.strides.is_empty()) {
             let members = &reduction.members;
             pairs.extend((0..members.len()).map(|at| (members[at], members[(at + 1) % members.len()])));
         }
         let routes = pairs.into_iter().map(|(from, to)| topology.route(from, to).to_vec());
         TopologyAnswer {
-            links: topology.links.iter().map(|links| (links.from, links.to, links.count)).collect(),
+            links: topology.links.clone(),
             ring_degree: topology.ring_degree,
             groups: {
                 let own = topology.groups.iter().filter(|group| !group.strides.is_empty());
-                own.map(|GroupLinks { members, pattern, strides }| GroupAnswer {
-                    members: members.clone(),
-                    pattern: *pattern,
-                    strides: strides.clone(),
-                    links: strides.iter().map(|&stride| group_links(members, *pattern, &[stride])).collect(),
+                own.map(|group| GroupAnswer {
+                    members: group.members.clone(),
+                    pattern: group.pattern,
+                    strides: group.strides.clone(),
+                    links: group.links_by_stride().collect(),
                 })
                 .collect()
             },
@@ -268,12 +277,17 @@ fn answer(model: &Model, servers: u32, found: Found) -> Result<Answer> {
         step_s: found.time.as_s(),
         start_s: found.start.as_s(),
         data_parallel_fits: data_parallel(model, servers, servers).check(&model.graph, servers).is_ok(),
-        trace: found.trace.iter().map(|best| (best.proposals, best.time.as_s())).collect(),
+        trace: found
+            .trace
+            .iter()
+            .map(|best| ImprovementAnswer { proposals: best.proposals, step_s: best.time.as_s() })
+            .collect(),
         proposals: found.proposals,
         accepted: found.accepted,
         topologies: found.topologies,
         topology,
         transfers: demand.transfers.iter().collect(),
+        chunks: if reductions.iter().any(Reduction::has_trees) { TREE_CHUNKS } else { 1 },
         reductions,
         memory,
         runners_up: found
@@ -300,20 +314,18 @@ fn reductions(model: &Model, servers: u32, found: &Found) -> Result<Vec<Reductio
     let reduction = |((role, bytes), count): ((syncline_workload::RoleId, Bytes), u32)| {
         let role = &job.roles[role.index()];
         let members = role.ranks(0);
-        let own = found.topology.as_ref().and_then(|topology| topology.group(&members));
-        let (pattern, strides) =
-            own.map_or((Pattern::Rings, Vec::new()), |own| (own.pattern, own.strides.clone()));
-        let used = if strides.is_empty() { &[1][..] } else { &strides };
-        let links = group_links(&members, pattern, used);
-        // Every member has the task.
+        let own = found.topology.as_ref().and_then(|topology| topology.group(&members)).cloned();
+        let strides = own.as_ref().map_or(Vec::new(), |own| own.strides.clone());
+        let used = own.unwrap_or_else(|| GroupLinks::one_ring(members));
         Reduction {
             group: role.name.clone(),
-            count: count / members.len() as u32,
-            members,
+            // Every member has the task.
+            count: count / used.members.len() as u32,
             bytes,
-            pattern,
+            pattern: used.pattern,
             strides,
-            links,
+            links: used.links(),
+            members: used.members,
         }
     };
     Ok(counts.into_iter().map(reduction).collect())

@@ -1,61 +1,14 @@
-//! The search: chains that share nothing, and what they find.
+//! The search: chains that share nothing.
 
 use super::chain::{Chain, ChainSettings};
 use super::cluster::Cluster;
+use super::found::{Found, SearchControl};
 use super::memory::fitting;
 use super::moves::data_parallel;
 use super::step::Model;
-use crate::topology::Topology;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_units::Time;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_workload::operators::Strategy;
-
-/// What a search has found.
-#[derive(Clone, Debug)]
-pub struct Found {
-    /// The best strategy.
-    pub strategy: Strategy,
-    /// The topology for it; `None` on a given fabric.
-    pub topology: Option<Topology>,
-    /// Its time of a step.
-    pub time: Time,
-    /// The time of data parallelism, from which the search starts, on a network for it.
-    pub start: Time,
-    /// The improvements of the chain that found it; the first is its start.
-    pub trace: Vec<Improvement>,
-    /// Proposals over all chains.
-    pub proposals: u64,
-    /// Proposals that were accepted.
-    pub accepted: u64,
-    /// Topologies that were tried.
-    pub topologies: u64,
-    /// What the other chains found, the fastest first, without what is equal.
-    pub runners_up: Vec<Found>,
-}
-
-/// A time that is the best so far.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Improvement {
-    /// Proposals before it.
-    pub proposals: u32,
-    /// The time of a step.
-    pub time: Time,
-}
-
-/// How the caller follows a search.
-#[derive(Clone, Copy)]
-pub struct SearchControl<'a> {
-    /// Set to stop the search early; it then fails with `LimitReached`.
-    pub cancel: &'a AtomicBool,
-    /// Called from time to time with the number of proposals so far, over all chains.
-    pub progress: &'a (dyn Fn(u64) + Sync),
-    /// Most threads to use.
-    pub threads: usize,
-}
-
-/// Proposals between two looks at [`SearchControl`].
-pub(super) const LOOK: u32 = 64;
 
 /// Searches for the strategy, and on direct links the topology, with the shortest step.
 ///
@@ -157,9 +110,4 @@ fn in_chains(
     found.dedup_by(|later, earlier| later.strategy == earlier.strategy && later.topology == earlier.topology);
     let best = found.remove(0);
     Ok(Found { proposals, accepted, topologies, runners_up: found, ..best })
-}
-
-/// The error of a search that was stopped.
-pub(super) fn stop() -> Diagnostics {
-    Diagnostic::error(Code::LimitReached, "the search was stopped").into()
 }

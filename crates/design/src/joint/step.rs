@@ -4,9 +4,9 @@
 //! ([`syncline_workload::operators::tasks`] makes the same promise to the simulator). So a step is a sweep over the
 //! operators, forward and back, that needs no queue of events:
 //!
-//! - **Transfers** occupy each link of their route from the time when they are ready, plus the latency of the links before,
-//!   or when the link has served those before them in the order of the sweep; they have arrived when all links have served
-//!   them. A link does not wait for the link before it: the other transfers that pass it would not wait, either.
+//! - **Transfers** occupy each link of their route for their bytes over its rate. On a link, a transfer starts when its head
+//!   arrives (its ready time plus the latency of the links before) and the link has served all transfers earlier in the
+//!   sweep. Queueing on one link does not delay the head on the next. A transfer has arrived when every link has served it.
 //! - **Transfers have priority over all-reduces**, for which nothing in the step waits. When the last all-reduce is done, it
 //!   does not matter in which order a link has worked: a link that always works when there is work is done at the same
 //!   time. So a link needs one number for this, the time when it has done all its work so far. Work is added in the order of
@@ -24,20 +24,20 @@ use std::rc::Rc;
 use std::sync::Arc;
 use syncline_compute::ComputeModel;
 use syncline_diagnostics::Result;
-use syncline_units::Time;
+use syncline_units::{Bytes, Time};
 use syncline_workload::operators::tasks::inside_server;
-use syncline_workload::operators::{OperatorGraph, Pattern, Placed, Reads, Split, Strategy};
+use syncline_workload::operators::{OperatorGraph, PieceMap, Placed, Reads, Split, Strategy};
 
 /// Operators between two saved states.
 const INTERVAL: usize = 4;
 
-/// What a search needs to know of a model: its operators, with a time for each choice.
+/// A model's operators, with the time of each choice.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The operators.
     pub graph: OperatorGraph,
-    /// For each operator, who reads its output, ascending.
-    reads: Vec<Vec<Read>>,
+    /// For each operator, the operators that read its output, ascending.
+    readers: Vec<Vec<Reader>>,
     /// For each operator and choice, the time of a part.
     times: Vec<Vec<PassTimes>>,
     /// For each operator and choice, the gradients of a part.
@@ -46,25 +46,25 @@ pub struct Model {
 
 /// An operator that reads the output of another one.
 #[derive(Clone, Copy, Debug)]
-struct Read {
-    reader: u32,
+struct Reader {
+    operator: u32,
     /// The position of the output among the reader's inputs.
     input: u32,
 }
 
-/// Times of a part of an operator, in picoseconds.
+/// Times of a part of an operator.
 #[derive(Clone, Copy, Debug)]
 struct PassTimes {
-    forward: u64,
-    backward: u64,
+    forward: Time,
+    backward: Time,
 }
 
 /// The gradients of a part of an operator.
 #[derive(Clone, Copy, Debug)]
 struct Gradient {
-    bytes: u64,
-    /// How long the accelerators of a server take to reduce them, in picoseconds.
-    inside: u64,
+    bytes: Bytes,
+    /// How long the accelerators of a server take to reduce them.
+    inside: Time,
 }
 
 impl Model {
@@ -73,25 +73,25 @@ impl Model {
     /// # Errors
     /// Work that the compute model cannot time.
     pub fn new(graph: OperatorGraph, compute: &ComputeModel) -> Result<Self> {
-        let mut reads = vec![Vec::new(); graph.operators.len()];
+        let mut readers = vec![Vec::new(); graph.operators.len()];
         let (mut times, mut gradients) = (Vec::new(), Vec::new());
         for (at, operator) in graph.operators.iter().enumerate() {
             for (number, &input) in operator.inputs.iter().enumerate() {
-                reads[input as usize].push(Read { reader: at as u32, input: number as u32 });
+                readers[input as usize].push(Reader { operator: at as u32, input: number as u32 });
             }
             let of = |choice: &syncline_workload::operators::Choice| {
                 let (forward, backward) = (compute.time(&choice.forward)?, compute.time(&choice.backward)?);
                 let split = Split { samples: choice.samples, parameters: choice.parameters };
                 let bytes = split.parameters_of(operator.parameters);
-                let times = PassTimes { forward: forward.0, backward: backward.0 };
-                Ok((times, Gradient { bytes, inside: inside_server(&graph, at, bytes)?.0 }))
+                let times = PassTimes { forward, backward };
+                Ok((times, Gradient { bytes: Bytes(bytes), inside: inside_server(&graph, at, bytes)? }))
             };
             let (time, gradient) =
                 operator.choices.iter().map(of).collect::<Result<Vec<_>>>()?.into_iter().unzip();
             times.push(time);
             gradients.push(gradient);
         }
-        Ok(Self { graph, reads, times, gradients })
+        Ok(Self { graph, readers, times, gradients })
     }
 
     fn operators(&self) -> usize {
@@ -104,7 +104,7 @@ impl Model {
         let read =
             operators[operator].inputs.iter().map(|&at| (at as usize, operators[at as usize].output.0));
         let output = operators[operator].output.0;
-        let readers = self.reads[operator].iter().map(move |read| (read.reader as usize, output));
+        let readers = self.readers[operator].iter().map(move |reader| (reader.operator as usize, output));
         read.chain(readers)
     }
 }
@@ -113,52 +113,52 @@ impl Model {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Resources {
     /// For each server, the end of its last computation.
-    computed: Vec<u64>,
+    computed: Vec<Time>,
     /// For each server, the end of the last reduction among its accelerators.
-    inside: Vec<u64>,
+    inside: Vec<Time>,
     /// For each link, the end of its last transfer.
-    transferred: Vec<u64>,
+    transferred: Vec<Time>,
     /// For each link, when it has done all its work.
-    worked: Vec<u64>,
+    worked: Vec<Time>,
     /// The end of the last all-reduce of groups, latency included.
-    reduced: u64,
+    reduced: Time,
 }
 
 /// Results of the sweep.
 #[derive(Clone, Debug, Default)]
 struct Sweep {
     /// For each operator, when each of its parts ends forward and backward.
-    forward: Vec<Vec<u64>>,
-    backward: Vec<Vec<u64>>,
+    forward: Vec<Vec<Time>>,
+    backward: Vec<Vec<Time>>,
     /// The resources before every [`INTERVAL`]-th operator of the sweep: first forward, then backward.
     saved: Vec<Resources>,
     /// Time of the step.
-    total: u64,
+    total: Time,
 }
 
 /// What an operator reads of one of its inputs.
 #[derive(Clone, Debug)]
 struct Edge {
-    pattern: Rc<Pattern>,
+    pieces: Rc<PieceMap>,
     /// Whether every part reads the part of the same number, on the same server, so that nothing is sent.
     local: bool,
 }
 
-/// The patterns so far.
-type Patterns = BTreeMap<PatternKey, KnownPattern>;
+/// The maps of pieces so far.
+type PieceMaps = BTreeMap<PieceMapKey, KnownPieceMap>;
 
-/// What a pattern depends on.
+/// What a map of pieces depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct PatternKey {
+struct PieceMapKey {
     source: Split,
     reader: Split,
     reads: Reads,
 }
 
-/// A pattern, and whether it is one to one.
+/// A map of pieces, and whether it is one to one.
 #[derive(Clone, Debug)]
-struct KnownPattern {
-    pattern: Rc<Pattern>,
+struct KnownPieceMap {
+    pieces: Rc<PieceMap>,
     one_to_one: bool,
 }
 
@@ -181,7 +181,7 @@ pub struct StepTimer<'a> {
     edges: Vec<Vec<Edge>>,
     /// For each operator, the loads of its reductions: one for each part of the parameters, if several servers have it.
     reductions: Vec<Vec<Option<Rc<GroupLoad>>>>,
-    patterns: Patterns,
+    piece_maps: PieceMaps,
     current: Sweep,
     trial: Sweep,
     /// The operators that the last proposal replaced, and their reductions; and the first operator of its sweep.
@@ -199,7 +199,7 @@ impl<'a> StepTimer<'a> {
             forward: vec![Vec::new(); operators],
             backward: vec![Vec::new(); operators],
             saved: vec![Resources::default(); (2 * operators).div_ceil(INTERVAL)],
-            total: 0,
+            total: Time::ZERO,
         };
         let mut timer = Self {
             model,
@@ -207,7 +207,7 @@ impl<'a> StepTimer<'a> {
             loads: Loads::default(),
             strategy,
             edges: vec![Vec::new(); operators],
-            patterns: Patterns::new(),
+            piece_maps: PieceMaps::new(),
             reductions: vec![Vec::new(); operators],
             current: empty.clone(),
             trial: empty,
@@ -236,7 +236,7 @@ impl<'a> StepTimer<'a> {
 
     /// The time of a step under the strategy that the timer holds.
     pub fn time(&self) -> Time {
-        Time(self.current.total)
+        self.current.total
     }
 
     /// The time of a step if these operators were placed so. Each occurs once. Follow with [`Self::accept`] or
@@ -253,7 +253,7 @@ impl<'a> StepTimer<'a> {
         }
         self.renew_edges();
         self.sweep();
-        Time(self.trial.total)
+        self.trial.total
     }
 
     /// What the last proposal replaces, until it is accepted or rejected.
@@ -291,8 +291,11 @@ impl<'a> StepTimer<'a> {
     fn renew_edges(&mut self) {
         let mut stale = std::mem::take(&mut self.stale);
         stale.extend(self.replaced.iter().map(|old| old.operator));
-        let readers: Vec<usize> =
-            stale.iter().flat_map(|&at| &self.model.reads[at]).map(|read| read.reader as usize).collect();
+        let readers: Vec<usize> = stale
+            .iter()
+            .flat_map(|&at| &self.model.readers[at])
+            .map(|reader| reader.operator as usize)
+            .collect();
         stale.extend(readers);
         stale.sort_unstable();
         stale.dedup();
@@ -309,15 +312,15 @@ impl<'a> StepTimer<'a> {
         let edge = |&input: &u32| {
             let source = self.strategy.split(graph, input as usize);
             let new = || {
-                let pattern = Pattern::new(source, reader, reads);
-                let one_to_one = pattern.is_one_to_one();
-                KnownPattern { pattern: Rc::new(pattern), one_to_one }
+                let pieces = PieceMap::new(source, reader, reads);
+                let one_to_one = pieces.is_one_to_one();
+                KnownPieceMap { pieces: Rc::new(pieces), one_to_one }
             };
-            let key = PatternKey { source, reader, reads };
-            let KnownPattern { pattern, one_to_one } = self.patterns.entry(key).or_insert_with(new);
+            let key = PieceMapKey { source, reader, reads };
+            let KnownPieceMap { pieces, one_to_one } = self.piece_maps.entry(key).or_insert_with(new);
             let placed = &self.strategy.placed;
             let local = *one_to_one && placed[input as usize].servers == placed[operator].servers;
-            Edge { pattern: Rc::clone(pattern), local }
+            Edge { pieces: Rc::clone(pieces), local }
         };
         graph.operators[operator].inputs.iter().map(edge).collect()
     }
@@ -341,11 +344,11 @@ impl<'a> StepTimer<'a> {
         let start = self.first / INTERVAL;
         let mut resources = if start == 0 {
             Resources {
-                computed: vec![0; self.network.servers() as usize],
-                inside: vec![0; self.network.servers() as usize],
-                transferred: vec![0; self.network.links()],
-                worked: vec![0; self.network.links()],
-                reduced: 0,
+                computed: vec![Time::ZERO; self.network.servers() as usize],
+                inside: vec![Time::ZERO; self.network.servers() as usize],
+                transferred: vec![Time::ZERO; self.network.links()],
+                worked: vec![Time::ZERO; self.network.links()],
+                reduced: Time::ZERO,
             }
         } else {
             self.current.saved[start].clone()
@@ -361,8 +364,8 @@ impl<'a> StepTimer<'a> {
                 self.backward(2 * operators - 1 - at, &mut resources);
             }
         }
-        let computed = resources.computed.iter().copied().max().unwrap_or(0);
-        let worked = resources.worked.iter().copied().max().unwrap_or(0);
+        let computed = resources.computed.iter().copied().max().unwrap_or_default();
+        let worked = resources.worked.iter().copied().max().unwrap_or_default();
         self.trial.total = computed.max(worked).max(resources.reduced);
     }
 
@@ -373,7 +376,7 @@ impl<'a> StepTimer<'a> {
         let time = model.times[operator][placed.choice as usize].forward;
         let mut ends = std::mem::take(&mut self.trial.forward[operator]);
         ends.clear();
-        ends.resize(placed.servers.len(), 0);
+        ends.resize(placed.servers.len(), Time::ZERO);
         for (&input, edge) in graph.operators[operator].inputs.iter().zip(&self.edges[operator]) {
             let input = input as usize;
             // Operators before the first change ended as before.
@@ -384,11 +387,12 @@ impl<'a> StepTimer<'a> {
             }
             let from = &self.strategy.placed[input].servers;
             let mut sender = Sender::new(network, resources);
-            for piece in edge.pattern.pieces(graph.operators[input].output, graph.samples) {
-                let (source, reader) = (piece.source as usize, piece.reader as usize);
-                let ready = sources.forward[input][source];
-                let arrived = sender.send(from[source], placed.servers[reader], ready, piece.bytes);
-                ends[reader] = ends[reader].max(arrived);
+            for piece in edge.pieces.pieces(graph.operators[input].output, graph.samples) {
+                let (source_part, reader_part) = (piece.source as usize, piece.reader as usize);
+                let (source, reader) = (from[source_part], placed.servers[reader_part]);
+                let ready = sources.forward[input][source_part];
+                let arrived = sender.send(source, reader, ready, Bytes(piece.bytes));
+                ends[reader_part] = ends[reader_part].max(arrived);
             }
         }
         for (end, &server) in ends.iter_mut().zip(&placed.servers) {
@@ -406,7 +410,7 @@ impl<'a> StepTimer<'a> {
         let mut ends = std::mem::take(&mut self.trial.backward[operator]);
         let forward = if operator < self.first { &self.current } else { &self.trial };
         ends.clone_from(&forward.forward[operator]);
-        for &Read { reader, input } in &model.reads[operator] {
+        for &Reader { operator: reader, input } in &model.readers[operator] {
             let (reader, edge) = (reader as usize, &self.edges[reader as usize][input as usize]);
             if edge.local {
                 latest(&mut ends, &self.trial.backward[reader]);
@@ -414,11 +418,12 @@ impl<'a> StepTimer<'a> {
             }
             let from = &self.strategy.placed[reader].servers;
             let mut sender = Sender::new(network, resources);
-            for piece in edge.pattern.pieces(model.graph.operators[operator].output, model.graph.samples) {
-                let (source, read) = (piece.source as usize, piece.reader as usize);
-                let ready = self.trial.backward[reader][read];
-                let arrived = sender.send(from[read], placed.servers[source], ready, piece.bytes);
-                ends[source] = ends[source].max(arrived);
+            for piece in edge.pieces.pieces(model.graph.operators[operator].output, model.graph.samples) {
+                let (source_part, reader_part) = (piece.source as usize, piece.reader as usize);
+                let (from, to) = (from[reader_part], placed.servers[source_part]);
+                let ready = self.trial.backward[reader][reader_part];
+                let arrived = sender.send(from, to, ready, Bytes(piece.bytes));
+                ends[source_part] = ends[source_part].max(arrived);
             }
         }
         for (end, &server) in ends.iter_mut().zip(&placed.servers) {
@@ -431,20 +436,20 @@ impl<'a> StepTimer<'a> {
     }
 
     /// Reduces the gradients of an operator, whose parts are computed at `ends`.
-    fn reduce(&self, operator: usize, ends: &[u64], resources: &mut Resources) {
+    fn reduce(&self, operator: usize, ends: &[Time], resources: &mut Resources) {
         let slices = &self.reductions[operator];
         let choice = self.strategy.placed[operator].choice as usize;
         let Gradient { bytes, inside } = self.model.gradients[operator][choice];
         for (slice, load) in slices.iter().enumerate() {
             let placed = &self.strategy.placed[operator].servers;
-            let mut ready = 0;
+            let mut ready = Time::ZERO;
             for (end, &server) in ends.iter().zip(placed).skip(slice).step_by(slices.len()) {
                 // A server does one such reduction at a time.
                 let busy = &mut resources.inside[server as usize];
-                if inside > 0 {
+                if !inside.is_zero() {
                     *busy = (*end).max(*busy).saturating_add(inside);
                 }
-                ready = ready.max(if inside > 0 { *busy } else { *end });
+                ready = ready.max(if inside.is_zero() { *end } else { *busy });
             }
             resources.reduced = resources.reduced.max(ready);
             let Some(load) = load else { continue };
@@ -464,7 +469,7 @@ impl<'a> StepTimer<'a> {
 }
 
 /// Raises each time to that of another one.
-fn latest(times: &mut [u64], others: &[u64]) {
+fn latest(times: &mut [Time], others: &[Time]) {
     for (time, other) in times.iter_mut().zip(others) {
         *time = (*time).max(*other);
     }
@@ -482,8 +487,8 @@ struct Sender<'a> {
 struct Sent {
     /// The link's time per byte.
     per_byte: PerByte,
-    bytes: u64,
-    time: u64,
+    bytes: Bytes,
+    time: Time,
 }
 
 impl<'a> Sender<'a> {
@@ -493,7 +498,7 @@ impl<'a> Sender<'a> {
 
     /// Sends bytes that are ready at a time; returns when the last one has arrived.
     #[inline]
-    fn send(&mut self, from: u32, to: u32, ready: u64, bytes: u64) -> u64 {
+    fn send(&mut self, from: u32, to: u32, ready: Time, bytes: Bytes) -> Time {
         let (mut head, mut tail) = (ready, ready);
         if from == to {
             return ready;

@@ -8,40 +8,38 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoinChange {
     members: u32,
-    /// The shortest path to each distance.
-    best: Vec<Path>,
+    /// The shortest path to each distance; `None` if no coins reach it.
+    best: Vec<Option<Path>>,
 }
 
 /// A shortest path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Path {
-    /// Its links; [`CoinChange::UNREACHED`] if no coins reach the distance.
     links: u32,
     last_coin: u32,
 }
 
 impl CoinChange {
-    const UNREACHED: u32 = u32::MAX;
-
     /// Finds the shortest paths for all distances below `members`. Of several last coins, takes the first in `coins`.
     pub fn new(members: u32, coins: &[u32]) -> Self {
-        let mut best = vec![Path { links: Self::UNREACHED, last_coin: 0 }; members as usize];
+        let mut best = vec![None; members as usize];
         if let Some(zero) = best.first_mut() {
-            zero.links = 0;
+            *zero = Some(Path { links: 0, last_coin: 0 });
         }
         // Distances in the order in which they are reached: each round of the paper's loop (lines 10 to 19) adds one
         // link to the paths of the previous one.
         let mut reached = vec![0u32];
+        let mut links = 0;
         while !reached.is_empty() {
+            links += 1;
             let mut next = Vec::new();
             for &distance in &reached {
                 for &coin in coins {
                     let farther =
                         ((u64::from(distance) + u64::from(coin)) % u64::from(members.max(1))) as u32;
-                    let links = best[distance as usize].links + 1;
                     let known = &mut best[farther as usize];
-                    if known.links == Self::UNREACHED {
-                        *known = Path { links, last_coin: coin };
+                    if known.is_none() {
+                        *known = Some(Path { links, last_coin: coin });
                         next.push(farther);
                     }
                 }
@@ -51,9 +49,9 @@ impl CoinChange {
         Self { members, best }
     }
 
-    /// The links between two members for each distance from 1; [`u32::MAX`] if no coins reach it.
-    pub fn distances(&self) -> impl Iterator<Item = u32> + '_ {
-        self.best.iter().skip(1).map(|path| path.links)
+    /// The links between two members for each distance from 1; `None` if no coins reach it.
+    pub fn distances(&self) -> impl Iterator<Item = Option<u32>> + '_ {
+        self.best.iter().skip(1).map(|path| path.map(|path| path.links))
     }
 
     /// The members on the way from member `from` to member `to`, including both; `None` if no coins reach it.
@@ -63,10 +61,7 @@ impl CoinChange {
         let mut route = vec![to];
         let mut at = to;
         while distance != 0 {
-            let Path { links, last_coin: coin } = self.best[distance as usize];
-            if links == Self::UNREACHED {
-                return None;
-            }
+            let coin = self.best[distance as usize]?.last_coin;
             at = (at + size - coin % size) % size;
             distance = (distance + size - coin % size) % size;
             route.push(at);

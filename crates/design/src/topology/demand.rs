@@ -1,5 +1,18 @@
 //! What a job sends between servers in a training step.
 
+use serde::Serialize;
+
+/// What a server sends to another one, outside all-reduces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Transfer {
+    /// The server that sends.
+    pub from: u32,
+    /// The server that receives.
+    pub to: u32,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
 /// Bytes from each server to each other one, outside all-reduces: the MP transfers of topoopt2022.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfers {
@@ -38,14 +51,14 @@ impl Transfers {
         self.bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes))
     }
 
-    /// The transfers that are not empty, as sender, receiver and bytes, in order of sender and receiver.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
+    /// The transfers that are not empty, in order of sender and receiver.
+    pub fn iter(&self) -> impl Iterator<Item = Transfer> + '_ {
         let servers = self.servers as usize;
-        self.bytes
-            .iter()
-            .enumerate()
-            .filter(|&(_, &bytes)| bytes > 0)
-            .map(move |(at, &bytes)| ((at / servers) as u32, (at % servers) as u32, bytes))
+        self.bytes.iter().enumerate().filter(|&(_, &bytes)| bytes > 0).map(move |(at, &bytes)| Transfer {
+            from: (at / servers) as u32,
+            to: (at % servers) as u32,
+            bytes,
+        })
     }
 }
 

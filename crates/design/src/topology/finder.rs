@@ -1,11 +1,12 @@
 //! Algorithm 1 of topoopt2022.
 
 use super::coins::CoinChange;
-use super::demand::{Demand, Group};
+use super::demand::{Demand, Group, Transfer};
+use super::links::{AllReduceLinks, GroupLinks, TREE_INTERFACES};
 use super::matching::matching;
 use super::rings::{top_permutations, top_trees};
 use super::routes::{Neighbours, distances_to, shortest_paths};
-use super::{GroupLinks, Links, Pattern, Preference, TREE_INTERFACES, Topology};
+use super::{Links, Preference, Topology};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Result};
 
@@ -31,14 +32,14 @@ const PATHS: usize = 4;
 /// `BadValue` if `degree` is 0, or not below the number of servers.
 pub fn find(demand: &Demand, degree: u32, preference: Preference) -> Result<Topology> {
     check(demand, degree)?;
-    let paper = Division { rings: ring_budget(demand, degree), joined: true };
+    let paper = InterfaceSplit { rings: ring_budget(demand, degree), ring_through_all: true };
     Ok(Finder::new(demand, degree, preference).build(paper).finish())
 }
 
 /// Topologies for one demand, that of [`find`] first: a search can time them all and take the best.
 ///
 /// The others leave out the ring through all servers, if no all-reduce uses it and other links join all servers; or give one
-/// interface less to rings than line 2 of Algorithm 1, which rounds up, if transfers would use half of it.
+/// interface fewer to rings than line 2 of Algorithm 1, which rounds up, if transfers would use half of it.
 ///
 /// # Errors
 /// As [`find`].
@@ -49,15 +50,15 @@ pub fn candidates(demand: &Demand, degree: u32, preference: Preference) -> Resul
     let mut found: Vec<Topology> = Vec::new();
     let (reduced, moved) = (u128::from(demand.all_reduce_bytes()), u128::from(demand.transfers.total()));
     let halves = 2 * u128::from(degree) * moved >= reduced + moved;
-    let mut divisions = vec![Division { rings: most, joined: true }];
+    let mut splits = vec![InterfaceSplit { rings: most, ring_through_all: true }];
     if !whole && moved > 0 {
-        divisions.push(Division { rings: most, joined: false });
+        splits.push(InterfaceSplit { rings: most, ring_through_all: false });
     }
     if most > 1 && halves && moved > 0 {
-        divisions.push(Division { rings: most - 1, joined: whole });
+        splits.push(InterfaceSplit { rings: most - 1, ring_through_all: whole });
     }
-    for (number, division) in divisions.into_iter().enumerate() {
-        let built = Finder::new(demand, degree, preference).build(division);
+    for (number, split) in splits.into_iter().enumerate() {
+        let built = Finder::new(demand, degree, preference).build(split);
         let new = found.iter().all(|other| !built.has_links_of(other));
         if number == 0 || built.is_connected() && new {
             found.push(built.finish());
@@ -90,11 +91,11 @@ fn ring_budget(demand: &Demand, degree: u32) -> u32 {
 
 /// How the interfaces of a server are divided.
 #[derive(Clone, Copy)]
-struct Division {
+struct InterfaceSplit {
     /// Most interfaces that serve rings.
     rings: u32,
     /// Whether there is a ring through all servers even if no all-reduce uses it.
-    joined: bool,
+    ring_through_all: bool,
 }
 
 struct Finder<'a> {
@@ -124,9 +125,9 @@ impl<'a> Finder<'a> {
         }
     }
 
-    fn build(mut self, division: Division) -> Self {
+    fn build(mut self, split: InterfaceSplit) -> Self {
         if self.demand.servers() > 1 {
-            self.add_rings(division);
+            self.add_rings(split);
             self.add_matchings();
             self.join_the_rest();
         }
@@ -134,7 +135,7 @@ impl<'a> Finder<'a> {
     }
 
     /// Steps 1 and 2: links for all-reduces.
-    fn add_rings(&mut self, division: Division) {
+    fn add_rings(&mut self, split: InterfaceSplit) {
         let servers = self.demand.servers();
         // Bytes that each server sends for all-reduces.
         let each = |group: &Group| group.wire_bytes() as f64 / group.members.len() as f64;
@@ -150,19 +151,19 @@ impl<'a> Finder<'a> {
         groups.sort_by_key(|group| {
             (!is_whole(group), std::cmp::Reverse(group.wire_bytes()), group.members.clone())
         });
-        if division.joined && !groups.iter().any(is_whole) {
+        if split.ring_through_all && !groups.iter().any(is_whole) {
             self.add_group(&whole, 1);
         }
         // Line 5.
         for group in groups {
             let left = group.members.iter().map(|&member| {
                 let used = self.degree - self.sending[member as usize].min(self.receiving[member as usize]);
-                division.rings.saturating_sub(used)
+                split.rings.saturating_sub(used)
             });
             let left = left.min().unwrap_or(0);
             let busiest = group.members.iter().map(|&member| sends[member as usize]).fold(0.0, f64::max);
             // Line 6.
-            let wanted = (f64::from(division.rings) * each(group) / busiest).ceil() as u32;
+            let wanted = (f64::from(split.rings) * each(group) / busiest).ceil() as u32;
             let least = u32::from(is_whole(&group));
             self.add_group(&group.members, wanted.clamp(least, left.max(least)));
         }
@@ -172,12 +173,12 @@ impl<'a> Finder<'a> {
     /// their place.
     fn add_group(&mut self, members: &[u32], count: u32) {
         let trees = count / TREE_INTERFACES;
-        let own = if self.preference.pattern == Pattern::DoubleBinaryTrees && trees > 0 {
+        let own = if self.preference.all_reduce == AllReduceLinks::DoubleBinaryTrees && trees > 0 {
             let strides = top_trees(members, trees, &self.demand.transfers);
-            GroupLinks { members: members.to_vec(), pattern: Pattern::DoubleBinaryTrees, strides }
+            GroupLinks { members: members.to_vec(), pattern: AllReduceLinks::DoubleBinaryTrees, strides }
         } else {
-            let strides = top_permutations(members, count, &self.demand.transfers, self.preference.selection);
-            GroupLinks { members: members.to_vec(), pattern: Pattern::Rings, strides }
+            let strides = top_permutations(members, count, &self.demand.transfers, self.preference.rings);
+            GroupLinks { members: members.to_vec(), pattern: AllReduceLinks::Rings, strides }
         };
         for (from, to) in own.links() {
             self.join(from, to);
@@ -233,9 +234,7 @@ impl<'a> Finder<'a> {
             forwards[from as usize].push(to);
             backwards[to as usize].push(from);
         }
-        [forwards, backwards]
-            .iter()
-            .all(|neighbours| distances_to(neighbours, 0).iter().all(|&distance| distance != u32::MAX))
+        [forwards, backwards].iter().all(|neighbours| distances_to(neighbours, 0).iter().all(Option::is_some))
     }
 
     /// Whether these are the links and rings of a topology.
@@ -281,14 +280,14 @@ impl<'a> Finder<'a> {
             neighbours[from as usize].push(to);
             backwards[to as usize].push(from);
         }
-        let distance: Vec<Vec<u32>> = (0..servers).map(|to| distances_to(&backwards, to)).collect();
+        let distance: Vec<Vec<Option<u32>>> = (0..servers).map(|to| distances_to(&backwards, to)).collect();
         let mut routes: Vec<Vec<u32>> = vec![Vec::new(); servers as usize * servers as usize];
         // Line 20: shortest paths for transfers.
-        let mut transfers: Vec<(u32, u32, u64)> = self.demand.transfers.iter().collect();
-        transfers.sort_by_key(|&(from, to, bytes)| (std::cmp::Reverse(bytes), from, to));
+        let mut transfers: Vec<Transfer> = self.demand.transfers.iter().collect();
+        transfers.sort_by_key(|&Transfer { from, to, bytes }| (std::cmp::Reverse(bytes), from, to));
         // Bytes for one of the parallel links between two servers.
         let mut busy = vec![0u64; servers as usize * servers as usize];
-        for (from, to, bytes) in transfers {
+        for Transfer { from, to, bytes } in transfers {
             let paths = shortest_paths(&neighbours, &distance[to as usize], from, PATHS);
             let load = |path: &Vec<u32>| path.windows(2).map(|pair| busy[at(pair[0], pair[1])]).max();
             let Some(path) = paths.into_iter().min_by_key(load) else { continue };
@@ -299,15 +298,16 @@ impl<'a> Finder<'a> {
             routes[at(from, to)] = path;
         }
         // Line 12: routes along the rings of all servers, except where other links are a shorter way.
-        let of_all =
-            |group: &&GroupLinks| group.members.len() == servers as usize && group.pattern == Pattern::Rings;
+        let of_all = |group: &&GroupLinks| {
+            group.members.len() == servers as usize && group.pattern == AllReduceLinks::Rings
+        };
         let whole = self.groups.iter().find(of_all);
         let change = whole.map(|rings| CoinChange::new(servers, &rings.strides));
         for (from, to) in (0..servers).flat_map(|from| (0..servers).map(move |to| (from, to))) {
             let distance = &distance[to as usize];
             if routes[at(from, to)].is_empty() {
                 let along = change.as_ref().and_then(|change| change.route(from, to));
-                let along = along.filter(|route| route.len() as u32 - 1 == distance[from as usize]);
+                let along = along.filter(|route| distance[from as usize] == Some(route.len() as u32 - 1));
                 routes[at(from, to)] = along
                     .or_else(|| shortest_paths(&neighbours, distance, from, 1).pop())
                     .unwrap_or_default();

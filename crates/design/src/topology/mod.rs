@@ -4,6 +4,7 @@
 //! as an optical switch does, so a server has at most `d` links out and `d` links in.
 //!
 //! - [`demand`]: what a job sends;
+//! - [`links`]: the links of all-reduces;
 //! - [`rings`]: rings for all-reduces (TotientPerms, TopPermutations), and pairs of trees in their place (Appendix A);
 //! - [`coins`]: routes along rings (CoinChangeMod);
 //! - `matching`: links for other transfers (maximum-weight matching);
@@ -13,19 +14,20 @@
 pub mod coins;
 pub mod demand;
 mod finder;
+pub mod links;
 mod matching;
 pub mod rings;
 mod routes;
 
-pub use demand::{Demand, Group, Transfers};
+pub use demand::{Demand, Group, Transfer, Transfers};
 pub use finder::{candidates, find};
-pub use rings::Selection;
+pub use links::{AllReduceLinks, GroupLinks, TREE_INTERFACES};
+pub use rings::RingSelection;
 
-use serde::{Deserialize, Serialize};
-use syncline_plan::algorithm::double_binary_tree;
+use serde::Serialize;
 
 /// Links from one server to another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Links {
     /// The server that sends.
     pub from: u32,
@@ -35,65 +37,13 @@ pub struct Links {
     pub count: u32,
 }
 
-/// How an all-reduce uses links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Pattern {
-    /// Rings in several orders at once.
-    #[default]
-    Rings,
-    /// Pairs of binary trees over ranks that are relabelled in several ways (topoopt2022 Appendix A).
-    DoubleBinaryTrees,
-}
-
-/// What a topology is chosen for.
+/// How a topology serves all-reduces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Preference {
     /// How rings are selected.
-    pub selection: Selection,
+    pub rings: RingSelection,
     /// How all-reduces use links. A group that has fewer than [`TREE_INTERFACES`] left gets rings in any case.
-    pub pattern: Pattern,
-}
-
-/// Interfaces of a server that a pair of trees uses at most: an inner node of one tree has a parent and two children, and
-/// is a leaf of the other.
-pub const TREE_INTERFACES: u32 = 4;
-
-/// The links of an all-reduce group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupLinks {
-    /// The members, ascending.
-    pub members: Vec<u32>,
-    /// How its all-reduces use links.
-    pub pattern: Pattern,
-    /// The stride of each ring: member `i` sends to member `i + stride`, modulo the number of members. Or that of each pair
-    /// of trees: member `stride * l` has the place of rank `l`. Each has links of its own. Empty if the group has to use
-    /// the links of others.
-    pub strides: Vec<u32>,
-}
-
-impl GroupLinks {
-    /// The links of its own, from server to server; parallel ones several times.
-    pub fn links(&self) -> Vec<(u32, u32)> {
-        group_links(&self.members, self.pattern, &self.strides)
-    }
-}
-
-/// The links that all-reduces among `members` use with these strides, from server to server.
-pub(crate) fn group_links(members: &[u32], pattern: Pattern, strides: &[u32]) -> Vec<(u32, u32)> {
-    let size = members.len();
-    match pattern {
-        Pattern::Rings => strides
-            .iter()
-            .flat_map(|&stride| {
-                (0..size).map(move |at| (members[at], members[(at + stride as usize) % size]))
-            })
-            .collect(),
-        Pattern::DoubleBinaryTrees => double_binary_tree::links(size as u32, strides)
-            .map(|(child, parent)| (members[child as usize], members[parent as usize]))
-            .flat_map(|(child, parent)| [(child, parent), (parent, child)])
-            .collect(),
-    }
+    pub all_reduce: AllReduceLinks,
 }
 
 /// A topology of direct links between servers, and the routes through it.

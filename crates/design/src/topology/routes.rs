@@ -5,19 +5,16 @@ use std::collections::VecDeque;
 /// The servers that each server sends to, ascending.
 pub(super) type Neighbours = Vec<Vec<u32>>;
 
-/// Marks a server from which there is no path.
-const NO_PATH: u32 = u32::MAX;
-
-/// For each server, the links of a shortest path to `to`.
-pub(super) fn distances_to(backwards: &Neighbours, to: u32) -> Vec<u32> {
-    let mut distance = vec![NO_PATH; backwards.len()];
-    distance[to as usize] = 0;
-    let mut queue = VecDeque::from([to]);
-    while let Some(at) = queue.pop_front() {
+/// For each server, the links of a shortest path to `to`; `None` if there is no path.
+pub(super) fn distances_to(backwards: &Neighbours, to: u32) -> Vec<Option<u32>> {
+    let mut distance = vec![None; backwards.len()];
+    distance[to as usize] = Some(0);
+    let mut queue = VecDeque::from([(to, 0)]);
+    while let Some((at, links)) = queue.pop_front() {
         for &before in &backwards[at as usize] {
-            if distance[before as usize] == NO_PATH {
-                distance[before as usize] = distance[at as usize] + 1;
-                queue.push_back(before);
+            if distance[before as usize].is_none() {
+                distance[before as usize] = Some(links + 1);
+                queue.push_back((before, links + 1));
             }
         }
     }
@@ -28,35 +25,34 @@ pub(super) fn distances_to(backwards: &Neighbours, to: u32) -> Vec<u32> {
 /// of [`distances_to`] the destination.
 pub(super) fn shortest_paths(
     neighbours: &Neighbours,
-    distance: &[u32],
+    distance: &[Option<u32>],
     from: u32,
     count: usize,
 ) -> Vec<Vec<u32>> {
     let mut found = Vec::new();
-    if distance[from as usize] != NO_PATH {
-        extend(neighbours, distance, count, &mut vec![from], &mut found);
+    if let Some(left) = distance[from as usize] {
+        extend(neighbours, distance, left, count, &mut vec![from], &mut found);
     }
     found
 }
 
-/// Adds all shortest continuations of `path` to `found`, up to `count`.
+/// Adds all shortest continuations of `path`, which have `left` more links, to `found`, up to `count`.
 fn extend(
     neighbours: &Neighbours,
-    distance: &[u32],
+    distance: &[Option<u32>],
+    left: u32,
     count: usize,
     path: &mut Vec<u32>,
     found: &mut Vec<Vec<u32>>,
 ) {
+    let Some(left) = left.checked_sub(1) else { return found.push(path.clone()) };
     let at = path[path.len() - 1] as usize;
-    if distance[at] == 0 {
-        return found.push(path.clone());
-    }
-    for &next in neighbours[at].iter().filter(|&&next| distance[next as usize] < distance[at]) {
+    for &next in neighbours[at].iter().filter(|&&next| distance[next as usize] == Some(left)) {
         if found.len() >= count {
             return;
         }
         path.push(next);
-        extend(neighbours, distance, count, path, found);
+        extend(neighbours, distance, left, count, path, found);
         path.pop();
     }
 }

@@ -73,7 +73,8 @@ impl Case {
         let Some(algorithms) = self.algorithms else {
             // Relabelled trees are for fabrics that were built for them: no default considers them.
             let relabelled = |name: &&str| name.starts_with("double_binary_tree(");
-            let names = ENTRIES.iter().flat_map(|entry| entry.examples).copied().filter(|name| !relabelled(name));
+            let names =
+                ENTRIES.iter().flat_map(|entry| entry.examples).copied().filter(|name| !relabelled(name));
             return names.map(|name| self.uniform(Some(name))).collect();
         };
         let dims = self.fabric["dims"].as_array().unwrap();

@@ -18,4 +18,4 @@ pub mod transfers;
 pub use file::OperatorFile;
 pub use graph::{Choice, Operator, OperatorGraph, Reads, Server};
 pub use strategy::{Placed, Strategy};
-pub use transfers::{Pattern, Piece, Split};
+pub use transfers::{Piece, PieceMap, Split};

@@ -1,7 +1,7 @@
 //! How the operators of a model are divided, and where their parts run.
 
 use super::graph::OperatorGraph;
-use super::transfers::{Pattern, Piece, Split};
+use super::transfers::{Piece, PieceMap, Split};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
@@ -46,8 +46,8 @@ impl Strategy {
     /// What the parts of operator `reader` read of the parts of operator `input`.
     pub fn pieces(&self, graph: &OperatorGraph, input: usize, reader: usize) -> Vec<Piece> {
         let (source, reads) = (self.split(graph, input), graph.operators[reader].reads);
-        let pattern = Pattern::new(source, self.split(graph, reader), reads);
-        pattern.pieces(graph.operators[input].output, graph.samples).collect()
+        let map = PieceMap::new(source, self.split(graph, reader), reads);
+        map.pieces(graph.operators[input].output, graph.samples).collect()
     }
 
     /// Memory of an accelerator of each server.

@@ -33,7 +33,7 @@ pub struct Piece {
 
 /// The pieces that the parts of an operator read of an input, whatever its size: they depend on the two divisions alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct PieceMap {
     /// By reader and then by source.
     shares: Vec<PieceShare>,
     /// Into how many shares the tensor of all samples is cut.
@@ -47,12 +47,12 @@ pub struct Pattern {
 struct PieceShare {
     source: u32,
     reader: u32,
-    /// The share as a multiple of 1 / [`Pattern::of`].
+    /// The share as a multiple of 1 / [`PieceMap::of`].
     share: u32,
 }
 
-impl Pattern {
-    /// The pattern for an input divided as `source`, of which a part of the reader needs what `reads` says.
+impl PieceMap {
+    /// The pieces of an input divided as `source`, of which a part of the reader needs what `reads` says.
     pub fn new(source: Split, reader: Split, reads: Reads) -> Self {
         let of = |split: Split| (u64::from(split.samples), u64::from(split.parameters));
         let ((sources, source_slices), (readers, reader_slices)) = (of(source), of(reader));
@@ -116,7 +116,7 @@ mod tests {
 
     fn all(source: (u32, u32), reader: (u32, u32), own: bool) -> Vec<(u32, u32, u64)> {
         let split = |(samples, parameters)| Split { samples, parameters };
-        Pattern::new(split(source), split(reader), if own { Reads::Own } else { Reads::All })
+        PieceMap::new(split(source), split(reader), if own { Reads::Own } else { Reads::All })
             .pieces(Bytes(12), 24)
             .map(|piece| (piece.source, piece.reader, piece.bytes))
             .collect()
@@ -160,7 +160,7 @@ mod tests {
                 }
             }
             let reads = if own { Reads::Own } else { Reads::All };
-            let found: Vec<_> = Pattern::new(split(source), split(reader), reads)
+            let found: Vec<_> = PieceMap::new(split(source), split(reader), reads)
                 .pieces(Bytes(output), samples)
                 .map(|piece| ((piece.reader, piece.source), piece.bytes))
                 .collect();

@@ -121,6 +121,9 @@ class Answer:
     """Sender, receiver and bytes outside all-reduces."""
     all_reduces: tuple[AllReduce, ...]
     """The all-reduces of a step."""
+    chunks: int
+    """Number of chunks into which all-reduces are cut, as the search counts them: more than one if any moves through
+    trees."""
     memory_bytes: int
     """Largest memory of an accelerator."""
     runners_up: tuple[Answer, ...] = ()

@@ -150,7 +150,7 @@ class JointRequest:
         """Direct links between servers, in the core's form."""
         spec = self.spec
         links = {"servers": spec.servers, "degree": spec.degree, "rate": spec.link, "latency": spec.latency}
-        return {"direct": {**links, "selection": spec.search.rings, "pattern": spec.search.all_reduce}}
+        return {"direct": {**links, "rings": spec.search.rings, "all_reduce": spec.search.all_reduce}}
 
     def _check_size(self) -> None:
         """Refuses a model whose work does not fit the core's whole numbers."""

@@ -110,19 +110,15 @@ def _scenario(found: Found) -> dict[str, Any]:
     }
 
 
-TREE_CHUNKS = 32
-"""Chunks of all-reduces that move through trees, as the search counts them."""
-
-
 def _chunks(answer: Answer) -> dict[str, Any]:
     """Chunks of an all-reduce: the search divides one among its rings alone, and moves chunks through trees.
 
     All chunks move through a tree one behind the other, so none waits for its turn.
     """
-    if all(each.pattern == "rings" for each in answer.all_reduces):
+    if answer.chunks == 1:
         return {"chunks": 1}
     limits = ("issue_threshold", "issue_batch", "active_chunks")
-    return {"chunks": TREE_CHUNKS, **dict.fromkeys(limits, "unlimited")}
+    return {"chunks": answer.chunks, **dict.fromkeys(limits, "unlimited")}
 
 
 def _algorithms(answer: Answer) -> list[dict[str, Any]]:

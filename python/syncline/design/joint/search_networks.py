@@ -199,13 +199,14 @@ def _answer(found: dict[str, Any]) -> Answer:
         step_s=found["step_s"],
         start_s=found["start_s"],
         data_parallel_fits=found["data_parallel_fits"],
-        trace=tuple((number, seconds) for number, seconds in found["trace"]),
+        trace=tuple((each["proposals"], each["step_s"]) for each in found["trace"]),
         proposals=found["proposals"],
         accepted=found["accepted"],
         topologies=found["topologies"],
         topology=None if made is None else _topology(made),
-        transfers=tuple((sender, receiver, size) for sender, receiver, size in found["transfers"]),
+        transfers=tuple((each["from"], each["to"], each["bytes"]) for each in found["transfers"]),
         all_reduces=tuple(map(_all_reduce, found["reductions"])),
+        chunks=found["chunks"],
         memory_bytes=_core.parse_quantity("bytes", found["memory"]),
         runners_up=tuple(map(_answer, found["runners_up"])),
     )
@@ -213,7 +214,7 @@ def _answer(found: dict[str, Any]) -> Answer:
 
 def _topology(made: dict[str, Any]) -> Topology:
     return Topology(
-        links=tuple(Links(*each) for each in made["links"]),
+        links=tuple(Links(each["from"], each["to"], each["count"]) for each in made["links"]),
         ring_degree=made["ring_degree"],
         groups=tuple(map(_group_links, made["groups"])),
         matched=tuple((a, b) for a, b in made["matched"]),

@@ -14,8 +14,6 @@ from syncline.input.base import Strict, validation_error
 from syncline.input.units import Rate, Time
 
 Count = Annotated[int, Field(ge=1, le=2**20)]
-_TREE_INTERFACES = 4
-"""Interfaces that a pair of trees takes: an inner node of one tree has three neighbours, and one in the other tree."""
 MAX_SERVERS = 1024
 """Maximum number of servers of a search: it stores a route between any two."""
 
@@ -163,12 +161,12 @@ class Joint(Strict):
                 allowed=f"1 to {self.servers - 1}",
                 help=f"take a degree of {self.servers - 1} or less, or more servers",
             )
-        if self.search.all_reduce == "double_binary_trees" and self.degree < _TREE_INTERFACES:
+        if self.search.all_reduce == "double_binary_trees" and self.degree < _core.tree_interfaces():
             raise validation_error(
                 "double binary trees need more interfaces than a server has",
                 at=("search", "all_reduce"),
                 found=f"degree {self.degree}",
-                allowed=f"a degree of at least {_TREE_INTERFACES}",
+                allowed=f"a degree of at least {_core.tree_interfaces()}",
                 help="take `rings`, or a higher degree",
             )
         if _core.parse_quantity("rate", self.link) == 0:

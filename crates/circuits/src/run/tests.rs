@@ -1,7 +1,7 @@
 //! Against times that follow from the rules by hand.
 
 use super::*;
-use crate::circuits::Discount;
+use crate::Discount;
 use proptest::prelude::{ProptestConfig, prop, prop_assert, proptest};
 use syncline_units::{RankId, Rate};
 use syncline_workload::role::Axis;
@@ -134,13 +134,13 @@ fn what_cannot_be_run_is_named() {
     let error = |job: &Workload, circuits: &Circuits| {
         run(job, &durations(job), circuits, 1, &AtomicBool::new(false)).unwrap_err().to_string()
     };
-    assert!(error(&job, &circuits(1, 10, 10)).contains("a period longer than the pause"));
+    assert!(error(&job, &circuits(1, 10, 10)).contains("the period must be longer than the pause"));
     assert!(error(&job, &circuits(0, 10, 1)).contains("a rate above 0"));
     let mut lonely = GraphBuilder::new();
     let from = Peer::Rank(RankId(0));
     lonely.task(task(TaskKind::Receive { from, bytes: Bytes(1), tag: 0 }));
     let job = super::tests::job(2, vec![GraphBuilder::new(), lonely], Vec::new());
-    assert!(error(&job, &circuits(1, 10, 1)).contains("never happens"));
+    assert!(error(&job, &circuits(1, 10, 1)).contains("the job deadlocks: 1 tasks never start or finish"));
 }
 
 proptest! {

@@ -1,17 +1,28 @@
 //! Algorithm 5 of topoopt2022.
 
-use super::Discount;
+use crate::Discount;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 /// Bits to the right of a byte, so that demands can be halved often.
 const FRACTION: u32 = 60;
 
-/// The circuits for `demand`, the bytes from each server to each other one: how many join each pair. Servers have
+/// Bytes that wait for a way from one server to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairDemand {
+    /// The server that sends.
+    pub from: u32,
+    /// The server that receives.
+    pub to: u32,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
+/// The circuits for `demand`, at most once for each pair of servers: how many join each pair. Servers have
 /// `degree` interfaces. The comments number the lines of the paper's pseudo-code; of equal demands, the pair with the
 /// lower numbers comes first.
 pub fn allocate(
-    demand: &[((u32, u32), u64)],
+    demand: &[PairDemand],
     servers: u32,
     degree: u32,
     discount: Discount,
@@ -19,9 +30,10 @@ pub fn allocate(
     // Lines 3 to 5.
     let mut sending = vec![degree; servers as usize];
     let mut receiving = vec![degree; servers as usize];
-    let scaled = |&(pair, bytes): &((u32, u32), u64)| (u128::from(bytes) << FRACTION, Reverse(pair));
+    let scaled =
+        |&PairDemand { from, to, bytes }: &PairDemand| (u128::from(bytes) << FRACTION, Reverse((from, to)));
     let mut left: BinaryHeap<(u128, Reverse<(u32, u32)>)> =
-        demand.iter().filter(|each| each.1 > 0 && each.0.0 != each.0.1).map(scaled).collect();
+        demand.iter().filter(|each| each.bytes > 0 && each.from != each.to).map(scaled).collect();
     let mut circuits = BTreeMap::new();
     // Lines 6 and 7.
     while let Some((worth, Reverse(pair))) = left.pop() {
@@ -51,9 +63,13 @@ mod tests {
     use super::*;
     use proptest::prelude::{ProptestConfig, prop, prop_assert, prop_assert_eq, proptest};
 
+    fn demand(pairs: &[(u32, u32, u64)]) -> Vec<PairDemand> {
+        pairs.iter().map(|&(from, to, bytes)| PairDemand { from, to, bytes }).collect()
+    }
+
     #[test]
     fn halving_spreads_circuits_and_no_discount_gives_all_to_the_largest() {
-        let demand = [((0, 1), 100), ((0, 2), 60), ((0, 3), 10)];
+        let demand = demand(&[(0, 1, 100), (0, 2, 60), (0, 3, 10)]);
         let halving = allocate(&demand, 4, 3, Discount::Halving);
         // 100, 60, then 50 again.
         assert_eq!(halving, BTreeMap::from([((0, 1), 2), ((0, 2), 1)]));
@@ -62,7 +78,8 @@ mod tests {
 
     #[test]
     fn receivers_have_as_many_interfaces_as_senders() {
-        let incast: Vec<_> = (1..6).map(|from| ((from, 0), 100 - u64::from(from))).collect();
+        let incast: Vec<_> =
+            (1..6).map(|from| PairDemand { from, to: 0, bytes: 100 - u64::from(from) }).collect();
         let circuits = allocate(&incast, 6, 2, Discount::Halving);
         assert_eq!(circuits, BTreeMap::from([((1, 0), 1), ((2, 0), 1)]));
     }
@@ -75,9 +92,10 @@ mod tests {
             bytes in prop::collection::vec(0u64..1000, 36), degree in 1u32..5, halving: bool,
         ) {
             let pairs = (0..6u32).flat_map(|from| (0..6u32).map(move |to| (from, to)));
-            let demand: Vec<_> = pairs.zip(bytes).filter(|((from, to), _)| from != to).collect();
+            let pairs = pairs.zip(bytes).filter(|((from, to), _)| from != to);
+            let demand: Vec<_> = pairs.map(|((from, to), bytes)| PairDemand { from, to, bytes }).collect();
             let discount = if halving { Discount::Halving } else { Discount::None };
-            let mut worth: BTreeMap<(u32, u32), f64> = demand.iter().map(|&(pair, bytes)| (pair, bytes as f64)).collect();
+            let mut worth: BTreeMap<(u32, u32), f64> = demand.iter().map(|each| ((each.from, each.to), each.bytes as f64)).collect();
             let mut expected: BTreeMap<(u32, u32), u32> = BTreeMap::new();
             let mut free = [[degree; 6]; 2];
             loop {

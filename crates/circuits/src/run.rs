@@ -1,6 +1,6 @@
 //! A job on a network of reconfigurable circuits, event by event.
 
-use super::{Circuits, allocate};
+use crate::{Circuits, PairDemand, allocate};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_units::{Bytes, CollectiveKind, Time};
 use syncline_workload::{Peer, RoleId, TaskGraph, TaskKind, Workload};
 
-/// Events after which a cancellation is noticed.
-const CHECK: u64 = 1024;
+/// Events between two checks for cancellation.
+const CHECK_INTERVAL: u64 = 1024;
 /// Most changes of circuits in a run.
 const MOST_CHANGES: u64 = 10_000_000;
 
@@ -20,8 +20,8 @@ const MOST_CHANGES: u64 = 10_000_000;
 /// `durations` holds the time of each class's compute tasks. `workload` has one iteration.
 ///
 /// # Errors
-/// `BadValue` for circuits that pause as long as they are kept; `BadWorkload` for collectives other than all-reduces,
-/// and for a job that waits forever; `LimitReached` after ten million changes of circuits.
+/// `BadValue` for circuits that pause as long as they are kept; `BadWorkload` for collectives other than all-reduces;
+/// `Deadlock` if some tasks never start or finish; `LimitReached` after ten million changes of circuits.
 pub fn run(
     workload: &Workload,
     durations: &[Vec<Time>],
@@ -30,14 +30,10 @@ pub fn run(
     cancel: &AtomicBool,
 ) -> Result<Vec<Time>> {
     if circuits.pause >= circuits.period {
-        return Err(Diagnostic::error(
-            Code::BadValue,
-            "circuits would change again before they carry anything",
-        )
-        .key("period")
-        .found(format!("a period of {}, and a pause of {}", circuits.period, circuits.pause))
-        .allowed("a period longer than the pause")
-        .into());
+        return Err(Diagnostic::error(Code::BadValue, "the period must be longer than the pause")
+            .key("period")
+            .found(format!("a period of {}, and a pause of {}", circuits.period, circuits.pause))
+            .into());
     }
     if circuits.degree == 0 || circuits.rate.0 == 0 {
         return Err(Diagnostic::error(Code::BadValue, "circuits need interfaces with a rate above 0").into());
@@ -100,6 +96,19 @@ struct Collective {
     latency: u64,
 }
 
+/// What of a server does a task.
+#[derive(Clone, Copy, Debug)]
+enum Unit {
+    Compute,
+    Memory,
+}
+
+impl Unit {
+    fn of(task: &TaskKind) -> Self {
+        if matches!(task, TaskKind::Compute(_)) { Self::Compute } else { Self::Memory }
+    }
+}
+
 /// A resource of a server that does one task at a time, in the order in which they become ready.
 #[derive(Debug, Default)]
 struct Worker {
@@ -115,12 +124,31 @@ struct Rank {
     memory: Worker,
 }
 
-/// A message: its receive, once that is ready, and whether it has arrived.
+/// A message: its send and receive tasks once each is ready, and whether it has arrived.
 #[derive(Debug, Default)]
 struct Message {
     send: Option<At>,
     receive: Option<At>,
     arrived: bool,
+}
+
+/// What the send and the receive of a message have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct MessageKey {
+    from: u32,
+    to: u32,
+    tag: u32,
+    /// Its number among the messages that are alike otherwise.
+    ordinal: u32,
+}
+
+/// What the tasks of an all-reduce have in common.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct CollectiveKey {
+    role: RoleId,
+    group: u32,
+    /// Its number among the all-reduces of the group.
+    ordinal: u32,
 }
 
 struct Simulation<'a> {
@@ -135,18 +163,17 @@ struct Simulation<'a> {
     pairs: Vec<Pair>,
     /// Pairs with transfers.
     active: BTreeSet<u32>,
-    /// The circuits, and those that the switch is changing to.
+    /// Circuits that the last measurement chose; transfers use them once the switch has changed.
     joined: BTreeMap<(u32, u32), u32>,
     /// Whether a measurement is due.
     measuring: bool,
     changes: u64,
     messages: Vec<Message>,
-    /// Messages by sender, receiver, tag and number.
-    numbers: BTreeMap<(u32, u32, u32, u32), u32>,
+    message_ids: BTreeMap<MessageKey, u32>,
     /// For each rank and task, the number of the message or all-reduce among those that look alike.
     ordinals: Vec<Vec<u32>>,
     collectives: Vec<Collective>,
-    groups: BTreeMap<(RoleId, u32, u32), u32>,
+    collective_ids: BTreeMap<CollectiveKey, u32>,
     /// Tasks that are not done.
     left: u64,
 }
@@ -169,10 +196,10 @@ impl<'a> Simulation<'a> {
             measuring: false,
             changes: 0,
             messages: Vec::new(),
-            numbers: BTreeMap::new(),
+            message_ids: BTreeMap::new(),
             ordinals,
             collectives: Vec::new(),
-            groups: BTreeMap::new(),
+            collective_ids: BTreeMap::new(),
             left: 0,
         }
     }
@@ -184,9 +211,9 @@ impl<'a> Simulation<'a> {
     /// Runs a step and returns when it ends.
     fn step(&mut self, cancel: &AtomicBool) -> Result<Time> {
         self.messages.clear();
-        self.numbers.clear();
+        self.message_ids.clear();
         self.collectives.clear();
-        self.groups.clear();
+        self.collective_ids.clear();
         self.ranks = (0..self.workload.ranks)
             .map(|rank| {
                 let graph = self.graph(rank);
@@ -205,15 +232,14 @@ impl<'a> Simulation<'a> {
         let mut handled = 0u64;
         while self.left > 0 {
             handled += 1;
-            if handled.is_multiple_of(CHECK) && cancel.load(Ordering::Relaxed) {
+            if handled.is_multiple_of(CHECK_INTERVAL) && cancel.load(Ordering::Relaxed) {
                 break;
             }
             let Some(Reverse((time, _, event))) = self.events.pop() else {
                 return Err(Diagnostic::error(
-                    Code::BadWorkload,
-                    "the job waits for something that never happens",
+                    Code::Deadlock,
+                    format!("the job deadlocks: {} tasks never start or finish", self.left),
                 )
-                .found(format!("{} tasks that never begin or end", self.left))
                 .into());
             };
             self.now = time;
@@ -222,7 +248,7 @@ impl<'a> Simulation<'a> {
         Ok(Time(self.now))
     }
 
-    fn at(&mut self, time: u64, event: Event) {
+    fn schedule(&mut self, time: u64, event: Event) {
         self.scheduled += 1;
         self.events.push(Reverse((time, self.scheduled, event)));
     }
@@ -230,10 +256,9 @@ impl<'a> Simulation<'a> {
     fn handle(&mut self, event: Event) -> Result<()> {
         match event {
             Event::Done(at) => {
-                let computes =
-                    matches!(self.graph(at.rank).tasks[at.task as usize].kind, TaskKind::Compute(_));
-                self.worker(at.rank, computes).busy = false;
-                self.next_of(at.rank, computes);
+                let unit = Unit::of(&self.graph(at.rank).tasks[at.task as usize].kind);
+                self.worker(at.rank, unit).busy = false;
+                self.next_of(at.rank, unit);
                 self.done(at)
             }
             Event::Sent { pair, version } if self.pairs[pair as usize].version == version => self.sent(pair),
@@ -264,9 +289,9 @@ impl<'a> Simulation<'a> {
         let task = &self.graph(at.rank).tasks[at.task as usize];
         match task.kind {
             TaskKind::Compute(_) | TaskKind::Memory(_) => {
-                let computes = matches!(task.kind, TaskKind::Compute(_));
-                self.worker(at.rank, computes).ready.push_back(at.task);
-                self.next_of(at.rank, computes);
+                let unit = Unit::of(&task.kind);
+                self.worker(at.rank, unit).ready.push_back(at.task);
+                self.next_of(at.rank, unit);
                 Ok(())
             }
             TaskKind::Join => self.done(at),
@@ -291,11 +316,11 @@ impl<'a> Simulation<'a> {
     fn message(&mut self, from: u32, to: u32, tag: u32, at: At) -> u32 {
         let ordinal = self.ordinals[at.rank as usize][at.task as usize];
         let next = self.messages.len() as u32;
-        let number = *self.numbers.entry((from, to, tag, ordinal)).or_insert(next);
-        if number == next {
+        let id = *self.message_ids.entry(MessageKey { from, to, tag, ordinal }).or_insert(next);
+        if id == next {
             self.messages.push(Message::default());
         }
-        number
+        id
     }
 
     fn collective(&mut self, at: At, role: RoleId, kind: CollectiveKind, bytes: Bytes) -> Result<()> {
@@ -309,15 +334,20 @@ impl<'a> Simulation<'a> {
         }
         let group = &self.workload.roles[role.index()];
         let Some(position) = group.position_of(at.rank) else {
-            return Err(Diagnostic::error(Code::Internal, "a rank reduces in a group of others").into());
+            return Err(Diagnostic::error(
+                Code::Internal,
+                "a rank takes part in an all-reduce of a group that it does not belong to",
+            )
+            .into());
         };
         let ordinal = self.ordinals[at.rank as usize][at.task as usize];
         let next = self.collectives.len() as u32;
-        let number = *self.groups.entry((role, position.group, ordinal)).or_insert(next);
-        if number == next {
+        let key = CollectiveKey { role, group: position.group, ordinal };
+        let id = *self.collective_ids.entry(key).or_insert(next);
+        if id == next {
             self.collectives.push(Collective::default());
         }
-        let collective = &mut self.collectives[number as usize];
+        let collective = &mut self.collectives[id as usize];
         collective.arrived.push(at);
         let size = group.size();
         if (collective.arrived.len() as u32) < size {
@@ -327,26 +357,29 @@ impl<'a> Simulation<'a> {
         collective.latency = rounds.saturating_mul(self.circuits.latency.0);
         if size < 2 || bytes.0 == 0 {
             let end = self.now + collective.latency;
-            self.at(end, Event::Reduced { collective: number });
+            self.schedule(end, Event::Reduced { collective: id });
             return Ok(());
         }
         collective.left = size;
         let part = (bits(bytes) * u128::from(rounds)).div_ceil(u128::from(size));
         let members = group.ranks(position.group);
         for (place, &from) in members.iter().enumerate() {
-            self.enqueue(from, members[(place + 1) % members.len()], part, Transfer::Ring(number));
+            self.enqueue(from, members[(place + 1) % members.len()], part, Transfer::Ring(id));
         }
         Ok(())
     }
 
-    fn worker(&mut self, rank: u32, computes: bool) -> &mut Worker {
+    fn worker(&mut self, rank: u32, unit: Unit) -> &mut Worker {
         let rank = &mut self.ranks[rank as usize];
-        if computes { &mut rank.compute } else { &mut rank.memory }
+        match unit {
+            Unit::Compute => &mut rank.compute,
+            Unit::Memory => &mut rank.memory,
+        }
     }
 
     /// Begins the next computation or memory operation of a server, if it is free.
-    fn next_of(&mut self, rank: u32, computes: bool) {
-        let worker = self.worker(rank, computes);
+    fn next_of(&mut self, rank: u32, unit: Unit) {
+        let worker = self.worker(rank, unit);
         if worker.busy {
             return;
         }
@@ -356,7 +389,7 @@ impl<'a> Simulation<'a> {
             TaskKind::Memory(time) => time.0,
             _ => self.durations[self.workload.class_of(rank) as usize][task as usize].0,
         };
-        self.at(self.now.saturating_add(time), Event::Done(At { rank, task }));
+        self.schedule(self.now.saturating_add(time), Event::Done(At { rank, task }));
     }
 
     fn done(&mut self, at: At) -> Result<()> {
@@ -385,7 +418,7 @@ impl<'a> Simulation<'a> {
         if !self.measuring {
             self.measuring = true;
             let period = self.circuits.period.0;
-            self.at(self.now.div_ceil(period).saturating_mul(period), Event::Measure);
+            self.schedule(self.now.div_ceil(period).saturating_mul(period), Event::Measure);
         }
     }
 
@@ -406,7 +439,7 @@ impl<'a> Simulation<'a> {
             && rate > 0
         {
             let time = u64::try_from((bits * 1_000_000_000_000).div_ceil(rate)).unwrap_or(u64::MAX);
-            self.at(self.now.saturating_add(time), Event::Sent { pair: number, version });
+            self.schedule(self.now.saturating_add(time), Event::Sent { pair: number, version });
         }
     }
 
@@ -421,7 +454,7 @@ impl<'a> Simulation<'a> {
         match transfer {
             Transfer::Message(message) => {
                 let end = self.now + self.circuits.latency.0;
-                self.at(end, Event::Arrived { message });
+                self.schedule(end, Event::Arrived { message });
                 match self.messages[message as usize].send {
                     Some(send) => self.done(send),
                     None => Ok(()),
@@ -432,7 +465,7 @@ impl<'a> Simulation<'a> {
                 collective.left -= 1;
                 if collective.left == 0 {
                     let end = self.now + collective.latency;
-                    self.at(end, Event::Reduced { collective: number });
+                    self.schedule(end, Event::Reduced { collective: number });
                 }
                 Ok(())
             }
@@ -462,11 +495,11 @@ impl<'a> Simulation<'a> {
         let waiting = |&number: &u32| {
             let bits: u128 = self.pairs[number as usize].queue.iter().map(|transfer| transfer.0).sum();
             let bytes = u64::try_from(bits.div_ceil(8)).unwrap_or(u64::MAX).max(1);
-            ((number / servers, number % servers), bytes)
+            PairDemand { from: number / servers, to: number % servers, bytes }
         };
-        let demand: Vec<((u32, u32), u64)> = active.iter().map(waiting).collect();
+        let demand: Vec<PairDemand> = active.iter().map(waiting).collect();
         let circuits = allocate(&demand, servers, self.circuits.degree, self.circuits.discount);
-        self.at(self.now.saturating_add(self.circuits.period.0), Event::Measure);
+        self.schedule(self.now.saturating_add(self.circuits.period.0), Event::Measure);
         if circuits == self.joined {
             return Ok(());
         }
@@ -486,7 +519,7 @@ impl<'a> Simulation<'a> {
             self.pairs[number as usize].circuits = 0;
             self.start(number);
         }
-        self.at(self.now.saturating_add(self.circuits.pause.0), Event::Changed);
+        self.schedule(self.now.saturating_add(self.circuits.pause.0), Event::Changed);
         Ok(())
     }
 
@@ -512,7 +545,9 @@ fn graph_of(workload: &Workload, rank: u32) -> &TaskGraph {
 /// The rank of a peer.
 fn peer(peer: Peer, of: u32) -> Result<u32> {
     let rank = peer.of(of).map(|rank| rank.0);
-    rank.ok_or_else(|| Diagnostic::error(Code::BadWorkload, "a message has a peer that is no rank").into())
+    rank.ok_or_else(|| {
+        Diagnostic::error(Code::BadWorkload, "a message names a peer that is not a rank of the job").into()
+    })
 }
 
 /// Sends, receives and collectives of a rank that belong to those of other ranks by their order.

@@ -1,6 +1,6 @@
 //! A strategy on reconfigurable circuits as JSON, for callers in other languages.
 
-use super::{Circuits, run};
+use crate::{Circuits, run};
 use serde::Deserialize;
 use std::sync::atomic::AtomicBool;
 use syncline_diagnostics::{Code, Diagnostic, Result};

@@ -13,7 +13,7 @@ mod allocate;
 pub mod request;
 mod run;
 
-pub use allocate::allocate;
+pub use allocate::{PairDemand, allocate};
 pub use run::run;
 
 use serde::Deserialize;
