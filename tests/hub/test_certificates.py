@@ -177,7 +177,7 @@ def test_the_command_makes_certificates_and_replaces_none(tmp_path):
 
 def test_commands_reach_a_hub_with_certificates(certs):
     with served("--cores", "1", "--tls", str(certs)) as (_, address):
-        assert "1 cores" in run("status", address, "--tls", str(certs)).stdout
+        assert "1 core," in run("status", address, "--tls", str(certs)).stdout
         assert (
             "2 ranks exchange"
             in run("bench", address, "--world", "2", "--size", "1MB", "--steps", "2", "--tls", str(certs)).stdout

@@ -2,6 +2,7 @@
 //! them.
 
 use pyo3::prelude::*;
+use std::io::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,8 @@ pub(super) fn in_this_process<R>(call: impl FnOnce() -> R) -> R {
     let process = std::process::id();
     let result = call();
     if std::process::id() != process {
-        eprintln!("a process that was forked during a join must not return to it");
+        // Nothing is left to do if this fails.
+        let _ = writeln!(std::io::stderr(), "a process that was forked during a join must not return to it");
         std::process::exit(1);
     }
     result
