@@ -277,7 +277,8 @@ mod tests {
                 );
             }
             let mut listed: Vec<(u32, u32)> = links(ranks, &strides).collect();
-            (used.sort_unstable(), listed.sort_unstable());
+            used.sort_unstable();
+            listed.sort_unstable();
             assert_eq!(used, listed, "{ranks} {strides:?}");
             // Every rank but the root has one parent in each tree.
             assert_eq!(listed.len(), 2 * strides.len() * (ranks as usize - 1));
