@@ -37,8 +37,10 @@ test: test-rust test-python ## all tests but experiments that take minutes
 test-rust: $(VENV)/.tools
 	PROPTEST_RNG_SEED=1 cargo test --workspace --locked --quiet --release
 
-test-random: ## property tests on cases that were never seen before; CASES=10000 for more of them
+# Python's property tests have the numbers of cases that they state.
+test-random: setup ## property tests on cases that were never seen before; CASES=10000 for more of them in Rust
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
+	SYNCLINE_RANDOM=1 $(BIN)/python -m pytest -q -m "not slow" $$(grep -rl "from hypothesis import" tests --include=test_*.py)
 
 test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tests leave out
 	cargo test --quiet --release --locked -p syncline-membership --test all world:: -- --ignored
