@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
 
 from experiments.harness import plot
@@ -10,7 +11,7 @@ from experiments.harness.table import Table
 from syncline.quantity import npu_number, size
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from matplotlib.figure import Figure
@@ -146,6 +147,21 @@ def draw(findings: Findings) -> Figure:
     bar = figure.colorbar(drawn, ax=axes, shrink=0.8)
     bar.ax.yaxis.set_major_formatter(lambda value, _: size(round(value)))
     return figure
+
+
+def draw_links(axis: Any, title: str, links: Iterable[tuple[int, int, str]]) -> None:
+    """Draws arrows between servers on a circle: sender, receiver and colour of each."""
+    at = [(sin(2 * pi * server / SERVERS), cos(2 * pi * server / SERVERS)) for server in range(SERVERS)]
+    for sender, receiver, colour in links:
+        arrow = {"arrowstyle": "->", "color": colour, "shrinkA": 6, "shrinkB": 6}
+        axis.annotate("", at[receiver], at[sender], arrowprops=arrow)
+    for server, (x, y) in enumerate(at):
+        axis.text(1.15 * x, 1.15 * y, str(server), ha="center", va="center", fontsize=8)
+    axis.set_xlim(-1.3, 1.3)
+    axis.set_ylim(-1.3, 1.3)
+    axis.set_aspect("equal")
+    axis.axis("off")
+    axis.set_title(title)
 
 
 def ends(matrix: Matrix) -> set[tuple[int, int]]:

@@ -37,7 +37,6 @@ pub(crate) fn shorten(
     let everyone = tour.order.clone();
     tour.descend(everyone);
     let mut kept = tour.order.clone();
-    // The change of the length since `kept`.
     for _ in 0..kicks {
         if stop() {
             break;
@@ -45,10 +44,8 @@ pub(crate) fn shorten(
         let longest = LONGEST_KICK.min((size - 2) / 2);
         let at = rng.random_range(0..size);
         let (first, second) = (rng.random_range(1..=longest), rng.random_range(1..=longest));
-        let change = tour.exchange(at, first, second);
-        let (touched, kick) = change;
-        let gained = tour.descend(touched);
-        if kick - gained <= 0 {
+        let (touched, longer) = tour.exchange(at, first, second);
+        if longer <= tour.descend(touched) {
             kept.copy_from_slice(&tour.order);
         } else {
             tour.restore(&kept);

@@ -88,17 +88,16 @@ pub fn search(
             }
         }
     };
-    let mut orders: Vec<Vec<u32>> = std::thread::scope(|scope| {
+    // Of equally cheap orders, the given one, and then that of the first chain.
+    let mut orders = vec![start.to_vec()];
+    std::thread::scope(|scope| {
+        let one = &one;
         let others: Vec<_> =
             (1..chains).map(|chain| scope.spawn(move || one(chain, &mut |_| true))).collect();
-        let mut found = vec![one(0, progress)];
-        found.extend(others.into_iter().filter_map(|thread| thread.join().ok()));
-        found
+        orders.push(one(0, progress));
+        let ends = others.into_iter().map(std::thread::ScopedJoinHandle::join);
+        orders.extend(ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))));
     });
-    orders.push(close.clone());
-    orders.push(start.to_vec());
-    // Of equally cheap orders, the given one, and then that of the first chain.
-    orders.rotate_right(1);
     let before = model.cost(start);
     let order = orders.into_iter().min_by_key(|order| model.cost(order)).unwrap_or_default();
     let order = with_first(algorithm, order, start.first().copied().unwrap_or_default());

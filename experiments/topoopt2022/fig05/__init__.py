@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import cos, gcd, pi, sin
+from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from experiments.harness import plot
 from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
-from experiments.topoopt2022.traffic import SERVERS, STRIDES
+from experiments.topoopt2022.traffic import SERVERS, STRIDES, draw_links
 from syncline import SynclineError
 
 if TYPE_CHECKING:
@@ -62,19 +62,9 @@ def _speed(found: Table) -> Verdict:
 def draw(_: Findings) -> Figure:
     """Draws the rings of Figure 5, through 16 servers."""
     figure, axes = plot.new(len(STRIDES), width=7.5, height=2.8)
-    at = [(sin(2 * pi * server / SERVERS), cos(2 * pi * server / SERVERS)) for server in range(SERVERS)]
     for axis, stride, colour in zip(axes, STRIDES, plot.COLOURS, strict=False):
-        for server in range(SERVERS):
-            (x1, y1), (x2, y2) = at[server], at[(server + stride) % SERVERS]
-            axis.annotate(
-                "", (x2, y2), (x1, y1), arrowprops={"arrowstyle": "->", "color": colour, "shrinkA": 6, "shrinkB": 6}
-            )
-            axis.text(1.15 * x1, 1.15 * y1, str(server), ha="center", va="center", fontsize=8)
-        axis.set_xlim(-1.3, 1.3)
-        axis.set_ylim(-1.3, 1.3)
-        axis.set_aspect("equal")
-        axis.axis("off")
-        axis.set_title(f"stride {stride}")
+        links = [(server, (server + stride) % SERVERS, colour) for server in range(SERVERS)]
+        draw_links(axis, f"stride {stride}", links)
     return figure
 
 

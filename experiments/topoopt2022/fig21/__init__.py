@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import cos, pi, sin
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from experiments.harness.claim import Claim, Verdict
 from experiments.harness.experiment import Experiment, Findings
 from experiments.harness.table import Table
 from experiments.topoopt2022.cluster import TITLES, Setting, kept
-from experiments.topoopt2022.traffic import SERVERS, STRIDES, ends, simulated
+from experiments.topoopt2022.traffic import SERVERS, STRIDES, draw_links, ends, simulated
 from syncline.design import joint
 
 if TYPE_CHECKING:
@@ -111,22 +110,12 @@ def draw(findings: Findings) -> Figure:
     """Draws both trees of each permutation, one colour each."""
     figure, axes = plot.new(len(STRIDES), width=7.5, height=2.8)
     listed = findings.table("edges")
-    at = [(sin(2 * pi * server / SERVERS), cos(2 * pi * server / SERVERS)) for server in range(SERVERS)]
     for axis, stride in zip(axes, STRIDES, strict=True):
         label = {server * stride % SERVERS: server for server in range(SERVERS)}
-        for child, parent in zip(
-            listed.column("child", stride=stride), listed.column("parent", stride=stride), strict=True
-        ):
-            inner = label[parent] or label[child]
-            arrow = {"arrowstyle": "->", "color": plot.COLOURS[inner % 2], "shrinkA": 6, "shrinkB": 6}
-            axis.annotate("", at[parent], at[child], arrowprops=arrow)
-        for server, (x, y) in enumerate(at):
-            axis.text(1.15 * x, 1.15 * y, str(server), ha="center", va="center", fontsize=8)
-        axis.set_xlim(-1.3, 1.3)
-        axis.set_ylim(-1.3, 1.3)
-        axis.set_aspect("equal")
-        axis.axis("off")
-        axis.set_title(f"stride {stride}")
+        edges = zip(listed.column("child", stride=stride), listed.column("parent", stride=stride), strict=True)
+        # The inner nodes of a tree are all even or all odd, and both trees have root 0.
+        tree = [(child, parent, plot.COLOURS[(label[parent] or label[child]) % 2]) for child, parent in edges]
+        draw_links(axis, f"stride {stride}", tree)
     return figure
 
 

@@ -95,8 +95,8 @@ def exit_status(problems: Iterable[Diagnostic]) -> int:
 def nearest(found: str, names: Iterable[str], *, likeness: float = 0.0) -> str | None:
     """The one of ``names`` that ``found`` was most likely meant to be; None if none is near.
 
-    ``likeness``, from 0 to 1, is how similar the two must be by ``difflib``; then a name counts, too, that has much in
-    common with ``found`` in many letters' distance, as ``batch_per_npu`` with ``batch``.
+    ``likeness``, from 0 to 1, is how similar the two must be by ``difflib``. It also finds names that share a long part
+    with ``found`` but differ in many letters, such as ``batch_per_npu`` for ``batch``.
     """
     known = list(names)
     near = _core.nearest(found, known)
