@@ -25,6 +25,7 @@ LONG = {
     "topoopt2022/fig14",
     "topoopt2022/fig15",
     "topoopt2022/fig16",
+    "topoopt2022/fig21",
 }
 """Figures whose full settings take long: 128 NPUs, or hundreds of runs, under each reading. So do those with runs side
 by side."""
