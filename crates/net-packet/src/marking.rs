@@ -95,4 +95,13 @@ mod tests {
         assert!(early.meets(4000, 0));
         assert!(!early.meets(0, 100_000));
     }
+
+    #[test]
+    fn an_idle_queue_ages_by_a_small_packet_each_time_one_could_be_sent() {
+        // 2,500 ps hold two packets of 1,000 ps. Then the next one, of an empty queue, counts.
+        let mut early = early(0.25);
+        early.average = 1024.0;
+        early.meets(0, 2500);
+        assert_eq!(early.average.to_bits(), (1024.0 * 0.75f64.powi(3)).to_bits());
+    }
 }
