@@ -107,3 +107,5 @@ class Code(StrEnum):
     """Ranks of a job did not connect."""
     PEER_FAILED = "SL1202"
     """A peer or a link failed."""
+    BAD_DISTANCES = "SL1301"
+    """Distances between hosts cannot be used."""

@@ -6,6 +6,7 @@
 //! - [`explain`]: renders diagnostics, lists and explains codes;
 //! - [`simulate`]: `simulate`, `check`, `show` on a resolved scenario;
 //! - [`design`]: searches for a better cluster, and for strategy and topology together;
+//! - [`rank_order`]: the search for a cheap order of ranks;
 //! - [`watch`]: runs long work without the interpreter lock, with progress and Ctrl-C;
 //! - [`plans`]: proves a user's own plans;
 //! - [`run`]: the Python class `Run`, the result of a run;
@@ -22,6 +23,7 @@ mod design;
 mod errors;
 mod explain;
 mod plans;
+mod rank_order;
 mod results;
 mod run;
 mod runtime;
@@ -44,6 +46,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     simulate::register(module)?;
     design::register(module)?;
     plans::register(module)?;
+    rank_order::register(module)?;
     results::register(module)?;
     astra::register(module)?;
     convert::register(module)?;

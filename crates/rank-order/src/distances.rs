@@ -86,6 +86,35 @@ impl Distances {
         Ok(Self { hosts, latency: Matrix::new(hosts, latency), rate })
     }
 
+    /// Distances of which only some pairs were measured. Of pairs that are given twice, the larger latency and the lower
+    /// rate count. Returns the distances, and how many pairs were filled in.
+    ///
+    /// Two hosts whose latency was not measured get the least that some path between them has as its longest hop. In a
+    /// network of racks, pods and so on, where two paths of a triangle are equally long, that is never too short, and it is
+    /// right as soon as some path stays within the smallest part that holds both hosts. Rates are filled in likewise: the
+    /// lowest rate on the path whose lowest rate is highest.
+    ///
+    /// # Errors
+    /// `BadDistances`: measured pairs do not connect all hosts. `BadValue`: as [`new`](Self::new).
+    pub fn of_pairs(
+        hosts: u32,
+        latency: &[(u32, u32, Time)],
+        rate: Option<&[(u32, u32, Rate)]>,
+    ) -> Result<(Self, u64)> {
+        let pairs: Vec<_> = latency.iter().map(|&(a, b, time)| (a, b, time.0)).collect();
+        let (latency, filled) = completed(hosts, &pairs)?;
+        let latency: Vec<Time> = latency.into_iter().map(Time).collect();
+        // The lowest rate is the largest of what rates lack to the highest one.
+        let lack = u64::MAX >> 1;
+        let rate = rate.map(|rates| {
+            let pairs: Vec<_> = rates.iter().map(|&(a, b, rate)| (a, b, lack - rate.0.min(lack))).collect();
+            completed(hosts, &pairs)
+        });
+        let rate: Option<Vec<Rate>> =
+            rate.transpose()?.map(|(all, _)| all.into_iter().map(|less| Rate(lack - less)).collect());
+        Ok((Self::new(hosts, &latency, rate.as_deref())?, filled))
+    }
+
     /// Number of hosts.
     pub fn hosts(&self) -> u32 {
         self.hosts
@@ -101,4 +130,58 @@ impl Distances {
         };
         Matrix { hosts: self.hosts, times: (0..size * size).map(time).collect() }
     }
+}
+
+/// A full matrix from some pairs, and the number of pairs that were missing: of two hosts without a value, the least that
+/// some path has as its largest value. Of pairs that are given twice, the larger value counts.
+///
+/// Paths of a minimum spanning tree are the least in that sense (Hu 1961).
+fn completed(hosts: u32, pairs: &[(u32, u32, u64)]) -> Result<(Vec<u64>, u64)> {
+    let size = hosts as usize;
+    let mut matrix: Vec<Option<u64>> = vec![None; size * size];
+    for &(a, b, value) in pairs {
+        for at in [a as usize * size + b as usize, b as usize * size + a as usize] {
+            matrix[at] = Some(matrix[at].map_or(value, |known| known.max(value)));
+        }
+    }
+    // Prim: a joining host reaches all others through the link by which it joins.
+    let mut joined: Vec<usize> = Vec::with_capacity(size);
+    let mut link: Vec<Option<(u64, usize)>> = vec![None; size];
+    let mut outside: Vec<usize> = (1..size).collect();
+    let mut widest = vec![0u64; size * size];
+    let mut next = 0;
+    loop {
+        joined.push(next);
+        for &other in &outside {
+            if let Some(value) = matrix[next * size + other]
+                && link[other].is_none_or(|known| value < known.0)
+            {
+                link[other] = Some((value, next));
+            }
+        }
+        let Some(at) = (0..outside.len())
+            .min_by_key(|&at| (link[outside[at]].is_none(), link[outside[at]], outside[at]))
+        else {
+            break;
+        };
+        let host = outside.swap_remove(at);
+        let Some((value, through)) = link[host] else {
+            return Err(Diagnostic::error(
+                Code::BadDistances,
+                format!("measured pairs do not connect host {host} to host 0"),
+            )
+            .key("host")
+            .found(host.to_string())
+            .help("measure more pairs, or leave the host out")
+            .into());
+        };
+        for &other in &joined {
+            let longest = widest[through * size + other].max(value);
+            widest[host * size + other] = longest;
+            widest[other * size + host] = longest;
+        }
+        next = host;
+    }
+    let filled = (0..size * size).filter(|&at| at / size < at % size && matrix[at].is_none()).count() as u64;
+    Ok((matrix.into_iter().zip(widest).map(|(known, path)| known.unwrap_or(path)).collect(), filled))
 }

@@ -3,6 +3,7 @@
 //! - [`distances`]: how long a message takes between any two hosts;
 //! - [`algorithm`]: what an all-reduce costs under an order, by algorithm (luo2020 5.2.1);
 //! - [`search`]: the search for a cheap order, which is the entry;
+//! - [`exchanges`]: which ranks exchange;
 //! - [`bound`]: what no order can go below.
 //!
 //! An order lists hosts by rank: `order[rank]` is a host.
@@ -12,6 +13,7 @@ mod anneal;
 pub mod bound;
 mod dendrogram;
 pub mod distances;
+pub mod exchanges;
 mod peers;
 mod ring;
 pub mod search;
@@ -20,4 +22,5 @@ mod trees;
 pub use algorithm::{Algorithm, cost};
 pub use bound::lower_bound;
 pub use distances::{Distances, Matrix};
+pub use exchanges::{Exchange, exchanges};
 pub use search::{Effort, Found, search};

@@ -29,6 +29,14 @@ impl Trees {
         trees
     }
 
+    /// The ranks at both ends of each link of a tree.
+    pub(crate) fn links(ranks: u32, tree: u32) -> impl Iterator<Item = (u32, u32)> {
+        let at_zero = Matrix::new(ranks, &vec![Time(0); ranks as usize * ranks as usize]);
+        let parents = Self::new(at_zero).parents;
+        let rank = move |place: u32| (place + ranks - tree) % ranks;
+        (0..ranks).zip(parents).filter_map(move |(place, parent)| Some((rank(place), rank(parent?))))
+    }
+
     /// Links the ranks from `first` up to `end`, and returns their root.
     fn link(&mut self, first: u32, end: u32) -> Option<u32> {
         if first == end {

@@ -33,7 +33,7 @@ mod write;
 pub use csv_text::table_to_csv;
 pub use manifest::{Manifest, SCHEMA};
 pub use parquet_file::{table_from_parquet, table_to_parquet};
-pub use read::{read_file, read_manifest, read_summary, read_table, verify};
+pub use read::{read_file, read_manifest, read_summary, read_table, read_table_file, verify};
 pub use run::{Run, Written};
 pub use summary_json::{summary_from_json, summary_to_json};
 pub use table::{OwnedColumn, OwnedTable, View};

@@ -116,6 +116,22 @@ pub fn read_table(folder: &Path, name: &str) -> Result<OwnedTable> {
     Ok(table)
 }
 
+/// Largest table outside of a run folder.
+const MAX_TABLE_BYTES: u64 = 1 << 30;
+
+/// Reads a table from a Parquet file of its own, which no manifest describes.
+///
+/// # Errors
+/// `Unreadable` if there is no such file; [`Code::BadResults`] if it is not a table, or larger than 1 GiB.
+pub fn read_table_file(path: &Path) -> Result<OwnedTable> {
+    let bytes = limited(path, MAX_TABLE_BYTES).map_err(|error| unreadable(path, &error))?;
+    if bytes.len() as u64 > MAX_TABLE_BYTES {
+        let error = bad_results(path, "the table is too large").found("more than 1 GiB");
+        return Err(error.allowed("at most 1 GiB").into());
+    }
+    table_from_parquet(bytes).map_err(|errors| located(errors, path))
+}
+
 /// Reads a file of a run folder, such as the resolved scenario, as bytes.
 ///
 /// # Errors

@@ -21,6 +21,15 @@ MAX_VERTICES = 1_000_000
 MAX_EDGE_FILE_BYTES = 1 << 30
 """Size of an edge list in CSV form."""
 
+MAX_DISTANCE_FILE_BYTES = 1 << 30
+"""Size of a file of measurements between hosts."""
+
+MAX_HOSTS = 16_384
+"""Hosts of such a file: a matrix of them has 268 million entries."""
+
+MAX_SLOTS = 4096
+"""Ranks on a host."""
+
 MAX_MODEL_FILE_BYTES = 1024 * 1024
 """Size of a file that describes a model."""
 

@@ -1,0 +1,105 @@
+"""``syncline reorder``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline import _core
+from syncline.codes import Code
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, exists_already, nearest, raise_errors, shown
+from syncline.terminal.progress import Waiting
+from syncline.terminal.streams import console, say, show, show_json
+
+if TYPE_CHECKING:
+    from syncline.reordering import Format
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for, before it is checked."""
+
+    algorithm: str
+    bytes: str
+    hosts: str | None
+    """A file with the present order."""
+    slots: int | None
+    write: tuple[str, ...]
+    """``FORMAT=FILE``."""
+    seed: int
+    proposals: int | None
+    limit: str | None
+
+
+def reorder(measurements: str, options: Options, *, explain: bool, force: bool, as_json: bool, quiet: bool) -> int:
+    """Searches for an order of hosts, writes it, and prints what it is worth; returns the exit status."""
+    from syncline import reordering
+    from syncline.distances import read
+    from syncline.reordering.difference import difference
+
+    files = [_file(each, force=force) for each in options.write]
+    nbytes = _quantity("bytes", "--bytes", options.bytes)
+    limit_s = None if options.limit is None else _quantity("time", "--limit", options.limit) * 1e-12
+    measured = read(measurements)
+    given = None if options.hosts is None else reordering.read_hosts(options.hosts)
+    names = measured.hosts if given is None else given.names
+    slots = dict(zip(names, (1,) * len(names) if given is None else given.slots, strict=True))
+    with Waiting(quiet=quiet or as_json) as progress:
+        found = reordering.reorder(
+            measured,
+            algorithm=options.algorithm,
+            nbytes=nbytes,
+            order=names,
+            seed=options.seed,
+            proposals=options.proposals,
+            limit_s=limit_s,
+            progress=lambda done: progress(done, "search"),
+        )
+    counts = [options.slots or slots[host] for host in found.hosts]
+    for form, path in files:
+        reordering.write(form, path, found.hosts, counts)
+    from syncline.reordering.screen import as_dict, screen
+
+    if as_json:
+        show_json({"exit_status": 0, "reorder": as_dict(found, difference(found))})
+    else:
+        show(screen(found, difference(found), console().width, explain=explain, listed=not files))
+    if not quiet:
+        for form, path in files:
+            say(f"Wrote {path}; {form.use(path)}")
+    return 0
+
+
+def _file(text: str, *, force: bool) -> tuple[Format, str]:
+    """Reads ``FORMAT=FILE``."""
+    from syncline.reordering import Format
+
+    name, equals, path = text.partition("=")
+    mark = Mark(Text("--write", [text]), 1, 1, len(name))
+    formats = [each.value for each in Format]
+    if name not in formats or not equals or not path:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "not of the form FORMAT=FILE",
+                mark=mark,
+                found=shown(text),
+                allowed=", ".join(formats),
+                nearest=nearest(name, formats),
+                help="write it like openmpi=hostfile",
+            )
+        )
+    if Path(path).exists() and not force:
+        raise_errors(exists_already(path))
+    return Format(name), path
+
+
+def _quantity(kind: str, option: str, text: str) -> int:
+    try:
+        return _core.parse_quantity(kind, text)
+    except ValueError as unreadable:
+        problem, remedy = unreadable.args
+        mark = Mark(Text(option, [text]), 1, 1, len(text))
+        raise_errors(error(Code.BAD_UNIT, problem, mark=mark, found=shown(text), help=remedy))

@@ -1,0 +1,64 @@
+"""Measurements between hosts as a Parquet table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline import _core
+from syncline.codes import Code
+from syncline.distances.checks import COLUMNS, NAMES, NUMBERS, PAIR, add_pair, impossible, made
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, raise_errors
+
+if TYPE_CHECKING:
+    from syncline.distances.measured import Measured, Pair
+
+TABLE = "probe"
+"""Name of the table in the file."""
+MEANING = "What one host measured of its path to another."
+
+
+def to_parquet(rows: list[tuple[str | float | None, ...]]) -> bytes:
+    """A Parquet file of rows with a value for each column."""
+    columns = [
+        (name, meaning, _kind(name), [row[at] for row in rows]) for at, (name, meaning) in enumerate(COLUMNS.items())
+    ]
+    return _core.table_to_parquet(TABLE, MEANING, columns)
+
+
+def _kind(column: str) -> str:
+    if column in NAMES:
+        return "text"
+    return "optional_float" if "float" in PAIR.get(column, "") else "int"
+
+
+def from_parquet(path: str) -> Measured:
+    """Reads a Parquet file of measurements.
+
+    :raises SynclineError: the file cannot be read, or holds no measurements or impossible ones.
+    """
+    columns = {name: values for name, _, values in _core.table_from_parquet(path)}
+    place = Mark(Text(path, ()), 0, 0, 0)
+    missing = [name for name in COLUMNS if name not in columns]
+    if missing:
+        raise_errors(
+            error(
+                Code.BAD_DISTANCES,
+                "the table holds no measurements between hosts",
+                mark=place,
+                key=missing[0],
+                found=f"columns {', '.join(columns)}",
+                help="files of `syncline probe` do; columns of other tables can be renamed in a CSV file",
+            )
+        )
+    names: dict[int, str] = {}
+    pairs: dict[tuple[int, int], Pair] = {}
+    values = zip(*(columns[name] for name in (*NAMES, *NUMBERS, *PAIR)), strict=True)
+    for row, (origin, target, a, b, *of_pair) in enumerate(values, start=1):
+        where = f"row {row}"
+        if any(names.setdefault(number, name) != name for number, name in ((a, origin), (b, target))):
+            raise impossible("two hosts have one number", where, place)
+        add_pair(pairs, (a, b), (origin, target), dict(zip(PAIR, of_pair, strict=True)), where, place)
+    if sorted(names) != list(range(len(names))):
+        raise impossible("numbers of hosts are not 0, 1, 2 and so on", f"{min(names)} to {max(names)}", place)
+    return made(tuple(names[number] for number in range(len(names))), pairs, path, place)

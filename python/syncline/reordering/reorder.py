@@ -1,0 +1,157 @@
+"""Searches for the order of hosts in which an all-reduce costs least."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from syncline import _core
+from syncline.codes import Code
+from syncline.input.node import Mark, Text
+from syncline.input.problem import bad_value, error, exception, nearest, raise_errors, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from syncline.distances import Measured
+    from syncline.errors import Diagnostic
+
+PROPOSALS = 200_000
+"""Swaps that each chain of a search tries by default, divided by 100 for rings, whose proposals are long."""
+RING_SHARE = 100
+CHAINS = 4
+ALGORITHMS = ("ring", "halving_doubling", "double_binary_tree", "bcube(base=4)")
+"""Algorithms with a cost model; ``bcube`` takes other bases, too."""
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """An order of hosts, and the one that it replaces."""
+
+    hosts: tuple[str, ...]
+    """The host of each rank, by name."""
+    before: tuple[str, ...]
+    """The host of each rank before."""
+    algorithm: str
+    bytes: int
+    """Size of the all-reduce. It matters only where rates were measured."""
+    cost_s: float
+    """What the order costs by the algorithm's model (luo2020 5.2.1). Costs order orders; they do not predict times."""
+    cost_before_s: float
+    bound_s: float
+    """What no order goes below."""
+    filled: int
+    """Pairs of hosts that were not measured, and whose distances were inferred from others."""
+    stopped: bool
+    """Whether the time limit ended the search."""
+    seed: int
+    distances: _core.RankOrder = field(repr=False, compare=False)
+    """Distances between hosts, numbered as in ``before``."""
+
+    @property
+    def gap(self) -> float:
+        """By how much the order is above the bound at most, as a fraction; 0 if it is proven to be the best."""
+        return self.cost_s / self.bound_s - 1 if self.bound_s > 0 else 0.0 if self.cost_s == 0 else float("inf")
+
+
+def reorder(
+    measured: Measured,
+    *,
+    algorithm: str = "ring",
+    nbytes: int = 25_000_000,
+    order: Sequence[str] | None = None,
+    seed: int = 0,
+    proposals: int | None = None,
+    limit_s: float | None = None,
+    progress: Callable[[float], object] | None = None,
+) -> Reordered:
+    """Searches for the order of hosts in which an all-reduce of ``nbytes`` costs least.
+
+    ``order`` names the hosts in their present order, which may be some of those that were measured; by default it is
+    that of the measurements. ``proposals`` is how much each of four chains tries. The same arguments give the same
+    order, unless ``limit_s`` ends the search early.
+
+    Distances are halves of round trips, plus the time of the bytes at the measured rates if any were measured. The new
+    order never costs more than ``order``.
+
+    :raises SynclineError: a host of ``order`` was not measured or is listed twice; the algorithm does not work with
+        this number of hosts; too few pairs were measured to connect all hosts.
+    """
+    names = measured.hosts if order is None else tuple(order)
+    chosen = measured.among(_numbers(measured, names))
+    if not chosen.round_trips:
+        raise exception(_lacks(measured, "no round trips were measured", "measure them with `syncline probe`"))
+    rates = [(a, b, round(8 * rate)) for (a, b), rate in chosen.rates.items()] or None
+    trips = [(a, b, round(0.5e12 * rtt)) for (a, b), rtt in chosen.round_trips.items()]
+    if proposals is None:
+        proposals = PROPOSALS // RING_SHARE if algorithm == "ring" else PROPOSALS
+    _connected(measured, names, [(a, b) for a, b, _ in trips], "round trips")
+    if rates:
+        _connected(measured, names, [(a, b) for a, b, _ in rates], "rates")
+    model = _core.RankOrder.of_pairs(len(names), trips, rates, algorithm, nbytes)
+    start = list(range(len(names)))
+    found, cost, before, bound, stopped = model.search(start, proposals, CHAINS, seed, limit_s, progress)
+    return Reordered(
+        tuple(names[host] for host in found),
+        names,
+        algorithm,
+        nbytes,
+        cost,
+        before,
+        bound,
+        model.filled(),
+        stopped,
+        seed,
+        model,
+    )
+
+
+def _numbers(measured: Measured, names: Sequence[str]) -> list[int]:
+    """The numbers of hosts in the measurements."""
+    numbers = {name: number for number, name in enumerate(measured.hosts)}
+    seen: set[str] = set()
+    for name in names:
+        if name not in numbers:
+            raise bad_value(
+                "the host was not measured",
+                shown(name),
+                nearest=nearest(name, measured.hosts),
+                help=f"measure it, or leave it out; {measured.source or 'the measurements'}: {len(numbers)} hosts",
+            )
+        if name in seen:
+            raise bad_value(
+                "the host is listed twice", shown(name), help="list each host once; ranks per host are `--slots`"
+            )
+        seen.add(name)
+    if len(seen) < 2:
+        raise bad_value("an order needs two hosts or more", f"{len(seen)} hosts")
+    return [numbers[name] for name in names]
+
+
+def _connected(measured: Measured, names: Sequence[str], pairs: list[tuple[int, int]], what: str) -> None:
+    """Refuses measurements that leave some hosts unconnected to the others."""
+    near: list[list[int]] = [[] for _ in names]
+    for a, b in pairs:
+        near[a].append(b)
+        near[b].append(a)
+    reached, waiting = {0}, [0]
+    while waiting:
+        for other in near[waiting.pop()]:
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    if len(reached) < len(names):
+        alone = [name for number, name in enumerate(names) if number not in reached]
+        more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
+        raise_errors(
+            _lacks(
+                measured,
+                f"measured {what} do not connect {alone[0]}{more} to {names[0]}",
+                "measure more pairs, or leave these hosts out of the order",
+            )
+        )
+
+
+def _lacks(measured: Measured, message: str, help: str) -> Diagnostic:
+    mark = Mark(Text(measured.source, ()), 0, 0, 0) if measured.source else None
+    return error(Code.BAD_DISTANCES, message, mark=mark, help=help)
