@@ -7,6 +7,7 @@ mod framing;
 mod network;
 mod properties;
 mod rdma;
+mod recorded;
 mod reference;
 mod spray;
 mod star;
