@@ -95,6 +95,7 @@ PARTS = {
     "Link": ("Link by link", "link"),
     "Ecmp": ("Equal-cost multi-path", "policy"),
     "FileFabric": ("From a file", "file"),
+    "MeasuredFabric": ("As measured", "measurements"),
     "BuiltFabric": ("Families", "family"),
     "FatTree": ("Fat-tree", "fat-tree"),
     "LeafSpine": ("Leaf-spine", "leaf-spine"),

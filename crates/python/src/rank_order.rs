@@ -7,11 +7,12 @@ use pyo3::prelude::*;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::Result;
-use syncline_rank_order::{Algorithm, Distances, Effort, Matrix, cost, exchanges, search};
+use syncline_rank_order::{Algorithm, Distances, Effort, Matrix, completed, cost, exchanges, search};
 use syncline_units::{Bytes, Rate, Time};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<RankOrder>()?;
+    module.add_function(wrap_pyfunction!(complete_pairs, module)?)?;
     module.add_function(wrap_pyfunction!(exchanging_ranks, module)?)
 }
 
@@ -110,4 +111,11 @@ impl RankOrder {
 fn exchanging_ranks(py: Python<'_>, algorithm: &str, ranks: u32) -> PyResult<Vec<(u32, u32, u32)>> {
     let algorithm: Algorithm = algorithm.parse().map_err(|problems| to_python(py, &problems))?;
     Ok(exchanges(algorithm, ranks).into_iter().map(|each| (each.round, each.low, each.high)).collect())
+}
+
+/// A value for each two hosts, row by row, from `(host, host, value)` of some: for others the least that some path has as
+/// its largest value.
+#[pyfunction]
+fn complete_pairs(py: Python<'_>, hosts: u32, pairs: Vec<(u32, u32, u64)>) -> PyResult<Vec<u64>> {
+    completed(hosts, &pairs).map(|(all, _)| all).map_err(|problems| to_python(py, &problems))
 }

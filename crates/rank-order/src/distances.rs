@@ -136,7 +136,10 @@ impl Distances {
 /// some path has as its largest value. Of pairs that are given twice, the larger value counts.
 ///
 /// Paths of a minimum spanning tree are the least in that sense (Hu 1961).
-fn completed(hosts: u32, pairs: &[(u32, u32, u64)]) -> Result<(Vec<u64>, u64)> {
+///
+/// # Errors
+/// `BadDistances`: the pairs do not connect all hosts.
+pub fn completed(hosts: u32, pairs: &[(u32, u32, u64)]) -> Result<(Vec<u64>, u64)> {
     let size = hosts as usize;
     let mut matrix: Vec<Option<u64>> = vec![None; size * size];
     for &(a, b, value) in pairs {

@@ -21,6 +21,6 @@ mod trees;
 
 pub use algorithm::{Algorithm, cost};
 pub use bound::lower_bound;
-pub use distances::{Distances, Matrix};
+pub use distances::{Distances, Matrix, completed};
 pub use exchanges::{Exchange, exchanges};
 pub use search::{Effort, Found, search};

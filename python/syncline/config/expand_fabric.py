@@ -17,10 +17,12 @@ from syncline.config.fabric import (
     FileFabric,
     GraphFabric,
     Links,
+    MeasuredFabric,
     ShapeFabric,
     TorusFabric,
     Uplinks,
 )
+from syncline.config.measured import measured
 from syncline.config.shape import sizes
 from syncline.input.problem import error, raise_errors
 
@@ -47,6 +49,8 @@ def expand(fabric: Fabric, origins: Origins) -> dict[str, Any]:
             return expand_built.expand(fabric, origins)
         case FileFabric():
             return {"graph": read_edges(fabric, origins)}
+        case MeasuredFabric():
+            return {"graph": measured(fabric, origins)}
 
 
 def _rates(links: Dim | Uplinks) -> dict[str, Any]:

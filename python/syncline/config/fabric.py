@@ -222,6 +222,18 @@ class FileFabric(Strict):
     """How messages are routed, as for a fabric given link by link. Replaces the routing of a YAML file."""
 
 
+class MeasuredFabric(Strict):
+    """The network between hosts that were measured, as `syncline probe` writes it."""
+
+    measured: Annotated[str, Field(min_length=1)]
+    """Path of a file of measurements between hosts: `.parquet`, or `.csv`. Each host is an NPU. A message between two
+    hosts takes half of their round trip, at the rate that was measured between them; pairs that were not measured are
+    inferred from others."""
+    rate: Rate | None = None
+    """Rate of each host's interface, which its messages share. Without it, the highest rate that the host reached.
+    Needed if no rates were measured."""
+
+
 _BY_KEY = form(
     word=False,
     dims="dims",
@@ -229,6 +241,7 @@ _BY_KEY = form(
     torus="torus",
     alltoall="alltoall",
     file="file",
+    measured="measured",
     links="graph",
     **dict.fromkeys(BuiltFabric.FAMILIES[:4], "built"),
     **dict.fromkeys(BuiltFabric.FAMILIES[5:], "built"),
@@ -250,6 +263,7 @@ Fabric = Annotated[
     | Annotated[TorusFabric, Tag("torus")]
     | Annotated[AllToAllFabric, Tag("alltoall")]
     | Annotated[FileFabric, Tag("file")]
+    | Annotated[MeasuredFabric, Tag("measured")]
     | Annotated[GraphFabric, Tag("graph")]
     | Annotated[BuiltFabric, Tag("built")],
     Discriminator(_form),

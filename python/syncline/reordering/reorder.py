@@ -6,15 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.codes import Code
-from syncline.input.node import Mark, Text
-from syncline.input.problem import bad_value, error, exception, nearest, raise_errors, shown
+from syncline.distances.pairs import latencies_ps, rates_bits_per_s
+from syncline.input.problem import bad_value, nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from syncline.distances import Measured
-    from syncline.errors import Diagnostic
 
 PROPOSALS = 200_000
 """Swaps that each chain of a search tries by default, divided by 100 for rings, whose proposals are long."""
@@ -79,15 +77,9 @@ def reorder(
     """
     names = measured.hosts if order is None else tuple(order)
     chosen = measured.among(_numbers(measured, names))
-    if not chosen.round_trips:
-        raise exception(_lacks(measured, "no round trips were measured", "measure them with `syncline probe`"))
-    rates = [(a, b, round(8 * rate)) for (a, b), rate in chosen.rates.items()] or None
-    trips = [(a, b, round(0.5e12 * rtt)) for (a, b), rtt in chosen.round_trips.items()]
+    trips, rates = latencies_ps(chosen), rates_bits_per_s(chosen) or None
     if proposals is None:
         proposals = PROPOSALS // RING_SHARE if algorithm == "ring" else PROPOSALS
-    _connected(measured, names, [(a, b) for a, b, _ in trips], "round trips")
-    if rates:
-        _connected(measured, names, [(a, b) for a, b, _ in rates], "rates")
     model = _core.RankOrder.of_pairs(len(names), trips, rates, algorithm, nbytes)
     start = list(range(len(names)))
     found, cost, before, bound, stopped = model.search(start, proposals, CHAINS, seed, limit_s, progress)
@@ -126,32 +118,3 @@ def _numbers(measured: Measured, names: Sequence[str]) -> list[int]:
     if len(seen) < 2:
         raise bad_value("an order needs two hosts or more", f"{len(seen)} hosts")
     return [numbers[name] for name in names]
-
-
-def _connected(measured: Measured, names: Sequence[str], pairs: list[tuple[int, int]], what: str) -> None:
-    """Refuses measurements that leave some hosts unconnected to the others."""
-    near: list[list[int]] = [[] for _ in names]
-    for a, b in pairs:
-        near[a].append(b)
-        near[b].append(a)
-    reached, waiting = {0}, [0]
-    while waiting:
-        for other in near[waiting.pop()]:
-            if other not in reached:
-                reached.add(other)
-                waiting.append(other)
-    if len(reached) < len(names):
-        alone = [name for number, name in enumerate(names) if number not in reached]
-        more = f" and {len(alone) - 1} more" if len(alone) > 1 else ""
-        raise_errors(
-            _lacks(
-                measured,
-                f"measured {what} do not connect {alone[0]}{more} to {names[0]}",
-                "measure more pairs, or leave these hosts out of the order",
-            )
-        )
-
-
-def _lacks(measured: Measured, message: str, help: str) -> Diagnostic:
-    mark = Mark(Text(measured.source, ()), 0, 0, 0) if measured.source else None
-    return error(Code.BAD_DISTANCES, message, mark=mark, help=help)

@@ -1,0 +1,66 @@
+"""Resolves a fabric that was measured: hosts whose interfaces are joined pair by pair."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.codes import Code
+from syncline.distances.files import read
+from syncline.distances.pairs import all_latencies_ps, all_rates_bits_per_s
+from syncline.input import limits
+from syncline.input.problem import error, raise_errors
+from syncline.input.units import decimal
+
+if TYPE_CHECKING:
+    from syncline.config.fabric import MeasuredFabric
+    from syncline.config.origin import Origins
+
+
+def measured(fabric: MeasuredFabric, origins: Origins) -> dict[str, Any]:
+    """The resolved form of a measured fabric.
+
+    Each host is an NPU with a link to a switch of its own, which stands for its interface: all its messages share it.
+    The switches of any two hosts are joined by a link with what was measured between them. One-to-one measurements
+    cannot show which pairs share links inside the network, so no pairs do.
+    """
+    mark = origins.source.mark(("fabric", "measured"))
+    found = read(origins.source.relative(fabric.measured))
+    size = len(found.hosts)
+    if size * (size + 1) > 2 * limits.MAX_EDGES:
+        raise_errors(
+            error(
+                Code.BAD_FABRIC,
+                "a fabric has too many links",
+                mark=mark,
+                key="fabric.measured",
+                found=f"{size} hosts, all joined with each other",
+                allowed=f"at most {2 * limits.MAX_EDGES} links",
+            )
+        )
+    latencies, rates = all_latencies_ps(found), all_rates_bits_per_s(found)
+    if not rates and fabric.rate is None:
+        raise_errors(
+            error(
+                Code.MISSING_KEY,
+                "missing key `rate`",
+                mark=mark,
+                key="fabric.rate",
+                help="no rates were measured; give the rate of each host's interface, such as `rate: 25Gb/s`",
+            )
+        )
+    links: list[dict[str, Any]] = []
+
+    def join(a: int, b: int, rate: str, latency: str) -> None:
+        for start, end in ((a, b), (b, a)):
+            links.append({"from": start, "to": end, "rate": rate, "latency": latency})
+
+    for host in range(size):
+        most = max((rate for other, rate in enumerate(rates[host]) if other != host), default=0) if rates else 0
+        join(host, size + host, fabric.rate or decimal(most, "b/s"), "0s")
+    for a in range(size):
+        for b in range(a + 1, size):
+            rate = decimal(rates[a][b], "b/s") if rates else fabric.rate
+            join(size + a, size + b, rate or "", f"{latencies[a][b]}ps")
+    origins.move(("fabric", "graph"), ("fabric", "measured"))
+    names = [*found.hosts, *(f"{host} interface" for host in found.hosts)]
+    return {"npus": size, "switches": size, "links": links, "routing": "shortest", "names": names}
