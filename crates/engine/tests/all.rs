@@ -5,6 +5,7 @@ mod accounts;
 mod bounds;
 mod closed_forms;
 mod critical_path;
+mod deadlock;
 mod end_of_run;
 mod faults;
 mod jitter;

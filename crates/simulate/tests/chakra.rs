@@ -438,49 +438,6 @@ fn a_deadlock_names_tasks_and_files() {
 }
 
 #[test]
-fn a_deadlock_lists_what_was_sent_and_not_received() {
-    let folder = Folder::new();
-    // Rank 0 sends `first` and awaits an answer before `second`; rank 1 wants `second` before all else.
-    folder.ranks(2, |rank| match rank {
-        0 => vec![
-            Node::send(1, "first", 0, 1, 64, 5),
-            Node::receive(2, "answered", 1, 0, 64, 7).after(&[1]),
-            Node::send(3, "second", 0, 1, 64, 6).after(&[2]),
-        ],
-        _ => vec![
-            Node::receive(1, "second", 0, 1, 64, 6),
-            Node::receive(2, "first", 0, 1, 64, 5).after(&[1]),
-            Node::send(3, "answer", 1, 0, 64, 7).after(&[2]),
-        ],
-    });
-    let text = folder.refused(r#"{"name": "a", "shape": "ring", "size": 2, "rate": "50GB/s"}"#, None);
-    for part in [
-        "rank 0: `answered` waits for a message from rank 1 (tag 7), to be sent by `answer` [",
-        "rank 1: `second` waits for a message from rank 0 (tag 6), to be sent by `second` [",
-        "rank 0: `first` has sent a message to rank 1 (tag 5), which has not received it yet",
-    ] {
-        assert!(text.contains(part), "{part} is missing in {text}");
-    }
-}
-
-#[test]
-fn equal_waits_are_reported_once() {
-    let folder = Folder::new();
-    // Rank 3 joins after a message that never comes: three ranks wait for the same.
-    folder.ranks(4, |rank| match rank {
-        3 => vec![Node::receive(1, "late", 0, 3, 64, 0), reduce(2, 4096).after(&[1])],
-        0 => vec![reduce(2, 4096), Node::send(3, "too late", 0, 3, 64, 0).after(&[2])],
-        _ => vec![reduce(2, 4096)],
-    });
-    let text = folder.refused(FC4, None);
-    assert!(text.contains("ranks 0-2: `reduce` waits for rank 3 to join it in group `all`"), "{text}");
-    assert!(
-        text.contains("rank 3: `late` waits for a message from rank 0 (tag 0), to be sent by `too late`"),
-        "{text}"
-    );
-}
-
-#[test]
 fn a_disagreement_of_ranks_is_reported_once_with_its_file() {
     let folder = Folder::new();
     folder.ranks(4, |rank| vec![reduce(2, if rank == 0 { 4096 } else { 8192 })]);

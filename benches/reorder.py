@@ -1,0 +1,151 @@
+"""Orders of ranks that `syncline reorder` finds on an emulated cluster, beside random ones.
+
+Usage: reorder.py [--gloo PYTHON] [CASE...]. Sixteen hosts in four racks, whose uplinks carry a quarter of what the
+hosts can send. `syncline probe` does not know which hosts share a rack. Cases `gloo` and `mpi` time a ring all-reduce
+in the order found, and in 20 random orders. The other cases are algorithms of the executor (`ring`, `halving_doubling`,
+`double_binary_tree`, `bcube`), whose predicted costs of 30 orders are correlated with measured times. Ten of these
+orders are random, and nearly equal; the others are the order found after 1 to 20 random swaps. Needs root.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from emulated import TESTBED, can_emulate, measure_mpi
+from emulated import name as bed_name
+from peers import arguments, output_of, with_mpi
+from requirement import print_out, requirement
+
+from syncline.distances import Measured, read
+from syncline.reordering import reorder
+
+HOSTS = 16
+SPEC = """\
+schema: syncline-testbed/1
+name: {name}
+fabric:
+  leaf_spine: {{ leaves: 4, hosts_per_leaf: 4, spines: 1, rate: 250Mb/s, uplink_rate: 250Mb/s }}
+"""
+BYTES = 26_214_400
+RANDOM_ORDERS = 20
+PLANS = {name: name for name in ("ring", "halving_doubling", "double_binary_tree")} | {"bcube": "bcube(base=4)"}
+PROGRAM = str(Path(__file__).parent / "orders.py")
+
+
+def shuffled(count: int, seed: int) -> list[list[int]]:
+    """Random orders."""
+    rng = random.Random(seed)  # noqa: S311 - no secrets
+    return [rng.sample(range(HOSTS), HOSTS) for _ in range(count)]
+
+
+def swapped(order: list[int], count: int, seed: int) -> list[list[int]]:
+    """Orders that differ from one by 1, 2 and more random swaps."""
+    rng = random.Random(seed)  # noqa: S311 - no secrets
+    found = []
+    for swaps in range(1, count + 1):
+        changed = list(order)
+        for _ in range(swaps):
+            a, b = rng.sample(range(HOSTS), 2)
+            changed[a], changed[b] = changed[b], changed[a]
+        found.append(changed)
+    return found
+
+
+def probe(called: str, folder: Path) -> Measured:
+    """Measures the round trips between all hosts of the testbed."""
+    hosts = [f"syncline.{called}.h{host}" for host in range(HOSTS)]
+    out = folder / "probe.parquet"
+    command = [sys.executable, "-m", "syncline", "probe", *hosts, "--out", str(out), "--force", "--quiet"]
+    subprocess.run([*command, "--launch", "ip netns exec {host} python3 -"], check=True, capture_output=True)  # noqa: S603
+    return read(str(out))
+
+
+def found_order(measured: Measured, plan: str, start: list[int]) -> list[int]:
+    """The order that is found for a plan."""
+    names = [measured.hosts[host] for host in start]
+    return [measured.hosts.index(name) for name in reorder(measured, algorithm=plan, order=names).hosts]
+
+
+def cost(measured: Measured, plan: str, order: list[int]) -> float:
+    """What an order costs by the model."""
+    names = [measured.hosts[host] for host in order]
+    return reorder(measured, algorithm=plan, order=names, proposals=1).cost_before_s
+
+
+def times(called: str, python: str, library: str, plan: str, nbytes: int, orders: list[list[int]]) -> list[float]:
+    """Measured seconds of each order."""
+    listed = ";".join(",".join(map(str, order)) for order in orders)
+    program = [python, "-W", "ignore", PROGRAM, library, plan, str(nbytes), listed]
+    output = output_of([*TESTBED, "run", called, "--", *program])
+    line = next(line for line in output.splitlines() if "[" in line and line.rstrip().endswith("]") and "," in line)
+    return [
+        float(each) for each in json.loads(line[line.index("[", line.index("]") if line.startswith("[0]") else 0) :])
+    ]
+
+
+def ranks(values: list[float]) -> list[float]:
+    """The rank of each value; equal ones share their mean rank."""
+    ordered = sorted(values)
+    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]
+
+
+def compared(name: str, better: float, others: list[float]) -> str:
+    """A line about an order beside random ones."""
+    mean = statistics.mean(others)
+    spread = f"{min(others):.2f} to {max(others):.2f}"
+    return (
+        f"{name}: {better:.2f} s in the order found, on average {mean:.2f} s in {len(others)} random ones ({spread}), "
+        f"{mean / better:.2f} times as long {requirement(mean / better, 2)}"
+    )
+
+
+def main(given: list[str]) -> None:
+    """Probes, reorders and measures."""
+    python, cases = arguments(given, ["gloo", "mpi", *PLANS])
+    if not can_emulate():
+        return
+    called = bed_name("reorder-bench")
+    with tempfile.TemporaryDirectory() as folder:
+        bed = Path(folder) / "bed.yaml"
+        bed.write_text(SPEC.format(name=called))
+        output_of([*TESTBED, "up", str(bed)])
+        try:
+            measured = probe(called, Path(folder))
+            start = shuffled(1, 99)[0]
+            for case in cases:
+                if case == "gloo" and python:
+                    order = found_order(measured, "ring", start)
+                    seconds = times(called, python, "gloo", "", BYTES, [order, *shuffled(RANDOM_ORDERS, 1)])
+                    print_out(compared("Gloo", seconds[0], seconds[1:]))
+                elif case == "mpi" and (mpi := with_mpi(folder)):
+                    orders = [found_order(measured, "ring", start), *shuffled(RANDOM_ORDERS, 1)]
+                    seconds = [
+                        statistics.median(measure_mpi(called, called, mpi, BYTES, ",".join(map(str, each))).seconds)
+                        for each in orders
+                    ]
+                    print_out(compared("Open MPI", seconds[0], seconds[1:]))
+                elif case in PLANS:
+                    plan = PLANS[case]
+                    order = found_order(measured, plan, start)
+                    orders = [*shuffled(10, 2), *swapped(order, 20, 3)]
+                    seconds = times(called, sys.executable, "syncline", plan, BYTES, orders)
+                    predicted = [cost(measured, plan, each) for each in orders]
+                    spearman = statistics.correlation(ranks(predicted), ranks(seconds))
+                    at_random = statistics.correlation(ranks(predicted[:10]), ranks(seconds[:10]))
+                    print_out(
+                        f"{plan}: Spearman's correlation of predicted and measured orders {spearman:.2f} "
+                        f"{requirement(spearman, 0.9)}; of the 10 random ones {at_random:.2f}; "
+                        f"{min(seconds):.2f} to {max(seconds):.2f} s"
+                    )
+        finally:
+            output_of([*TESTBED, "down", called])
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
