@@ -258,6 +258,18 @@ mod tests {
         }
     }
 
+    /// RFC 9438, 4.7: only a loss at a smaller window than before leaves room for others.
+    #[test]
+    fn a_smaller_window_at_a_loss_lowers_the_next_plateau() {
+        let mut control = Control::new(Congestion::Cubic, 100 * MSS);
+        for (window, plateau) in [(100, 100.0), (100, 100.0), (80, 80.0 * (1.0 + BETA) / 2.0), (90, 90.0)] {
+            control.window = window * MSS;
+            control.lost(window * MSS, MSS, false);
+            let Controller::Cubic(state) = &control.kind else { panic!("{control:?}") };
+            assert_eq!(state.most.to_bits(), f64::to_bits(plateau), "{window}");
+        }
+    }
+
     #[test]
     fn a_window_that_is_not_the_limit_does_not_grow() {
         for congestion in [Congestion::NewReno, Congestion::Cubic, Congestion::Dctcp] {
