@@ -11,7 +11,7 @@ use syncline_workload::{Peer, RoleId, TaskGraph, TaskKind, Workload};
 /// Events between two checks for cancellation.
 const CHECK_INTERVAL: u64 = 1024;
 /// Most changes of circuits in a run.
-const MOST_CHANGES: u64 = 10_000_000;
+const MAX_CHANGES: u64 = 10_000_000;
 
 /// Simulates `steps` training steps, one after the other, and returns the end of each. Circuits stay as they are from
 /// one step to the next, so later steps show how long a step takes in the middle of training. Once `cancel` is set,
@@ -504,7 +504,7 @@ impl<'a> Simulation<'a> {
             return Ok(());
         }
         self.changes += 1;
-        if self.changes > MOST_CHANGES {
+        if self.changes > MAX_CHANGES {
             return Err(Diagnostic::error(
                 Code::LimitReached,
                 "the circuits change too often to be simulated",

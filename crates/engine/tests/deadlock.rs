@@ -114,8 +114,8 @@ fn a_long_report_says_what_it_leaves_out() {
         let mut nodes: Vec<Node> = (0..3)
             .flat_map(|at| {
                 [
-                    Node::send(at, &format!("early {at}"), rank, next, 64, 1),
-                    Node::receive(10 + at, &format!("early {at}"), previous, rank, 64, 1).after(&[20]),
+                    Node::send(at, format!("early {at}"), rank, next, 64, 1),
+                    Node::receive(10 + at, format!("early {at}"), previous, rank, 64, 1).after(&[20]),
                 ]
             })
             .collect();

@@ -10,10 +10,10 @@ use syncline_scenario::Scenario;
 
 /// Largest number of ranks of a random scenario. Each scenario is also simulated rank by rank, and exchanges of all
 /// with all have the square of this as messages.
-const MOST_RANKS: u64 = 100;
+const MAX_RANKS: u64 = 100;
 
 fn scenario() -> impl Strategy<Value = Value> {
-    crate::support::scenario().prop_filter("few ranks", |value| ranks(value) <= MOST_RANKS)
+    crate::support::scenario().prop_filter("few ranks", |value| ranks(value) <= MAX_RANKS)
 }
 
 /// How often to repeat something: `wanted` times, but in a large job less often, so that all ranks together repeat it

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
-use syncline_protocol::lane::{MOST_GROUPS, Opening, StartedOperation};
+use syncline_protocol::lane::{MAX_GROUPS, Opening, StartedOperation};
 use syncline_protocol::memory::{Operands, Region};
 use syncline_protocol::operation::Operation;
 use syncline_protocol::shape::PlanBook;
@@ -37,7 +37,7 @@ fn group_id(name: u64, earlier: u64) -> u64 {
 
 /// Most operations of a group that may begin before the oldest is over: frames carry 20 bits of an
 /// operation's number.
-const MOST_UNDER_WAY: u64 = 1 << 14;
+const MAX_UNDER_WAY: u64 = 1 << 14;
 
 /// Whether a collective overwrites its input if input and output are the same memory.
 const fn overwrites_input(kind: CollectiveKind) -> bool {
@@ -88,8 +88,8 @@ impl Group {
             ));
         }
         let taken: BTreeSet<u32> = state.groups.keys().copied().collect();
-        let Some(slot) = (1..MOST_GROUPS).find(|slot| !taken.contains(slot)) else {
-            return bad(format!("a rank can be in at most {MOST_GROUPS} groups at a time: leave one first"));
+        let Some(slot) = (1..MAX_GROUPS).find(|slot| !taken.contains(slot)) else {
+            return bad(format!("a rank can be in at most {MAX_GROUPS} groups at a time: leave one first"));
         };
         // Members leave at different times, and must not mistake a new group for an old one of the same name.
         let earlier = state.made.entry(name).or_default();
@@ -175,9 +175,9 @@ impl Group {
         }
         let mut of_group = state.operations.range((slot, 0)..(slot + 1, 0));
         let oldest = of_group.next().map_or(sequence, |(&(_, oldest), _)| oldest);
-        if sequence - oldest >= MOST_UNDER_WAY {
+        if sequence - oldest >= MAX_UNDER_WAY {
             let message = format!(
-                "operation {oldest} is still under way, and {operation} would be number {MOST_UNDER_WAY} after it"
+                "operation {oldest} is still under way, and {operation} would be number {MAX_UNDER_WAY} after it"
             );
             let help = format!("wait for operation {oldest} before this one begins");
             return Err(Diagnostic::error(Code::BadValue, message).help(help).into());

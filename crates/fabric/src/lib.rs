@@ -43,10 +43,10 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_units::{LinkId, NpuId, Rate, Shape, ShapeDim, Time};
 
 /// Most paths that [`Fabric::routes`] returns.
-pub const MOST_ROUTES: u32 = 256;
+pub const MAX_ROUTES: u32 = 256;
 
 /// Most NPUs of a regular fabric. The fabric itself is a few numbers, but tables have a row for each rank.
-pub const MOST_NPUS: u32 = 1 << 24;
+pub const MAX_NPUS: u32 = 1 << 24;
 
 /// Number of lanes that [`Fabric::routes`] tries in a regular fabric.
 pub const LANES: u32 = 256;
@@ -97,11 +97,11 @@ impl Fabric {
     pub fn regular(mut dims: Vec<Dimension>) -> Result<Self> {
         let mut errors = Diagnostics::new();
         let product = dims.iter().fold(1u64, |product, dim| product.saturating_mul(u64::from(dim.size)));
-        if product > u64::from(MOST_NPUS) {
+        if product > u64::from(MAX_NPUS) {
             return Err(Diagnostic::error(Code::BadFabric, "a fabric has too many NPUs")
                 .key("fabric.dims")
                 .found(if product == u64::MAX { "more than 2^64".to_owned() } else { product.to_string() })
-                .allowed(format!("at most {MOST_NPUS}"))
+                .allowed(format!("at most {MAX_NPUS}"))
                 .help("simulate a smaller fabric of the same kind: it has the same repeating pattern")
                 .into());
         }
@@ -342,7 +342,7 @@ impl Fabric {
     }
 
     /// Returns several different paths of equal length from `from` to `to`, for packets of one flow to take
-    /// in turn: at most `limit` and at most [`MOST_ROUTES`], none if there is no path. The first is that of
+    /// in turn: at most `limit` and at most [`MAX_ROUTES`], none if there is no path. The first is that of
     /// [`Fabric::route`], and all begin with its first link: the flow alone decides by which port an NPU
     /// sends, and only the rest is divided.
     ///
@@ -355,7 +355,7 @@ impl Fabric {
     /// Paths over dead links are left out. If none is left, shortest paths that avoid dead links are
     /// returned.
     pub fn routes(&self, from: NpuId, to: NpuId, lane: u32, limit: u32) -> Vec<Vec<LinkId>> {
-        let limit = limit.min(MOST_ROUTES);
+        let limit = limit.min(MAX_ROUTES);
         let routes = match &self.kind {
             Structure::Graph(graph) => graph.routes(from, to, lane, limit),
             Structure::Regular(_) => {
@@ -659,6 +659,6 @@ mod tests {
         ] {
             assert!(Fabric::regular(dims).unwrap_err().to_string().contains(message));
         }
-        assert_eq!(Fabric::regular(vec![dim("a", 1 << 12), dim("b", 1 << 12)]).unwrap().npus(), MOST_NPUS);
+        assert_eq!(Fabric::regular(vec![dim("a", 1 << 12), dim("b", 1 << 12)]).unwrap().npus(), MAX_NPUS);
     }
 }

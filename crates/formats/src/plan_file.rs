@@ -3,7 +3,7 @@
 use crate::astra2::Source;
 use std::path::Path;
 use syncline_diagnostics::Result;
-use syncline_plan::custom::{Custom, MOST_BYTES, PlanFile};
+use syncline_plan::custom::{Custom, MAX_BYTES, PlanFile};
 
 /// Reads a plan and proves that it computes its collective. A file whose name ends in `.xml` is an MSCCL program.
 ///
@@ -29,9 +29,9 @@ pub fn read(file: &str) -> Result<(PlanFile, Custom)> {
 /// Reads a plan file without proving it.
 ///
 /// # Errors
-/// A file that cannot be read, is larger than [`MOST_BYTES`], or is not a plan.
+/// A file that cannot be read, is larger than [`MAX_BYTES`], or is not a plan.
 fn from_json(file: &Path) -> Result<PlanFile> {
-    let source = Source::read_at_most(file, MOST_BYTES)?;
+    let source = Source::read_at_most(file, MAX_BYTES)?;
     PlanFile::from_json(source.text(), source.file())
 }
 

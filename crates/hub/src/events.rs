@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::collections::VecDeque;
 
 /// The most events that wait to be taken. The oldest are dropped beyond that.
-pub const MOST_EVENTS: usize = 1 << 12;
+pub const MAX_EVENTS: usize = 1 << 12;
 
 /// A kind of event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -70,7 +70,7 @@ impl Event {
     }
 }
 
-/// Events that have not been taken, at most [`MOST_EVENTS`].
+/// Events that have not been taken, at most [`MAX_EVENTS`].
 #[derive(Debug, Default)]
 pub(super) struct EventLog(VecDeque<Event>);
 
@@ -89,6 +89,6 @@ impl EventLog {
 impl Extend<Event> for EventLog {
     fn extend<T: IntoIterator<Item = Event>>(&mut self, events: T) {
         self.0.extend(events);
-        self.0.drain(..self.0.len().saturating_sub(MOST_EVENTS));
+        self.0.drain(..self.0.len().saturating_sub(MAX_EVENTS));
     }
 }

@@ -2,7 +2,7 @@
 //! is the worker's request; from a hub to a worker, the number of workers that contributed to the value; between hubs, a
 //! [`RackFrame`].
 
-use super::terms::MOST_WORKERS;
+use super::terms::MAX_WORKERS;
 use syncline_protocol::operation::Request;
 use syncline_protocol::wire::{FrameKind, Header};
 
@@ -71,7 +71,7 @@ impl RackFrame {
             return Some(Self::InitialValue);
         }
         let (total, contributors) = (number & Self::TOTAL != 0, number & !Self::TOTAL);
-        if contributors as u32 > MOST_WORKERS {
+        if contributors as u32 > MAX_WORKERS {
             return None;
         }
         Some(Self::Sum { total, contributors })
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn frames_of_racks_count_no_more_contributors_than_a_job_has_workers() {
-        let most = MOST_WORKERS as u16;
+        let most = MAX_WORKERS as u16;
         for number in 0..=u16::MAX {
             let valid = number & !RackFrame::TOTAL <= most || number == RackFrame::INITIAL_VALUE;
             assert_eq!(RackFrame::of(number).map(RackFrame::number), valid.then_some(number));

@@ -7,7 +7,7 @@ use super::assignment::{Cores, Routes};
 use super::client::{Client, Newcomer};
 use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
-use super::register::MOST_CORES;
+use super::register::MAX_CORES;
 use super::terms::{Contract, Mapping, Terms};
 use super::worker::{Submitted, Worker};
 use super::worker_settings::WorkerSettings;
@@ -322,7 +322,7 @@ fn open_hub(
             match connection.receive::<FromHub>()? {
                 Some(FromHub::Opened { job, epoch, ticket, cores, interfaces }) => {
                     let count = interfaces.len() as u32;
-                    if !(1..=MOST_CORES).contains(&cores) || count == 0 || count > cores {
+                    if !(1..=MAX_CORES).contains(&cores) || count == 0 || count > cores {
                         return Err(format!(
                             "it reports {cores} cores and {count} interfaces, which is invalid"
                         ));

@@ -50,10 +50,10 @@ pub struct Limits {
 }
 
 /// The most hubs of a job.
-pub const MOST_HUBS: usize = 1 << 10;
+pub const MAX_HUBS: usize = 1 << 10;
 
 /// The most cores of a hub.
-pub const MOST_CORES: u32 = 256;
+pub const MAX_CORES: u32 = 256;
 
 /// How long a job whose workers are all lost waits for one of them to come back.
 const LINGER: Duration = Duration::from_secs(600);

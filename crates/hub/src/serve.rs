@@ -2,7 +2,7 @@
 
 use super::admission_thread::{AdmissionThread, SharedState};
 use super::events::Event;
-use super::register::MOST_CORES;
+use super::register::MAX_CORES;
 use super::setup::{OpenError, Setup};
 use super::status::Status;
 use std::net::SocketAddr;
@@ -25,8 +25,8 @@ impl Service {
     /// # Errors
     /// The setup is invalid, an address is not available, or the system cannot start a thread for a core.
     pub fn open(setup: Setup) -> Result<Self, OpenError> {
-        if !(1..=MOST_CORES).contains(&setup.cores) {
-            return Err(format!("has {} cores: it must have 1 to {MOST_CORES}", setup.cores).into());
+        if !(1..=MAX_CORES).contains(&setup.cores) {
+            return Err(format!("has {} cores: it must have 1 to {MAX_CORES}", setup.cores).into());
         }
         let interfaces = setup.interfaces.len();
         if interfaces == 0 || interfaces > setup.cores as usize {

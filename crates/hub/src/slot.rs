@@ -442,7 +442,7 @@ impl Slot {
 
     /// Returns whether a worker already waits for the most values that one worker may ask for at a time.
     pub(super) fn has_too_many_pulls(&self, worker: u32) -> bool {
-        const MOST_PULLS: usize = 16;
-        self.pulls.iter().filter(|pull| pull.worker == worker).count() >= MOST_PULLS
+        const MAX_PULLS: usize = 16;
+        self.pulls.iter().filter(|pull| pull.worker == worker).count() >= MAX_PULLS
     }
 }

@@ -12,10 +12,10 @@ use syncline_protocol::operation::Association;
 use syncline_reduction::{Element, Reduction, offered};
 
 /// The most chunks times workers: a hub keeps 16 bytes for each.
-pub const MOST_PLACES: u64 = 1 << 27;
+pub const MAX_PLACES: u64 = 1 << 27;
 
 /// The most workers of a job.
-pub const MOST_WORKERS: u32 = 1 << 12;
+pub const MAX_WORKERS: u32 = 1 << 12;
 
 /// When a hub completes a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,13 +74,13 @@ pub struct RackTopology {
 }
 
 /// The most racks of a job.
-pub const MOST_RACKS: usize = 1 << 8;
+pub const MAX_RACKS: usize = 1 << 8;
 
 impl RackTopology {
     fn check(&self, workers: u32) -> Result<(), String> {
         let racks = self.hubs.len();
-        if !(1..=MOST_RACKS).contains(&racks) {
-            return Err(format!("the job has {racks} racks: it must have 1 to {MOST_RACKS}"));
+        if !(1..=MAX_RACKS).contains(&racks) {
+            return Err(format!("the job has {racks} racks: it must have 1 to {MAX_RACKS}"));
         }
         if self.rack_of_worker.len() != workers as usize {
             return Err(format!(
@@ -280,8 +280,8 @@ impl Terms {
     /// # Errors
     /// A sentence that says what is invalid.
     pub fn contract(self, optimizers: &Optimizers) -> Result<Contract, String> {
-        if !(1..=MOST_WORKERS).contains(&self.workers) {
-            return Err(format!("the job has {} ranks: it must have 1 to {MOST_WORKERS}", self.workers));
+        if !(1..=MAX_WORKERS).contains(&self.workers) {
+            return Err(format!("the job has {} ranks: it must have 1 to {MAX_WORKERS}", self.workers));
         }
         let (mean, reduction) = (self.reduction == Combination::Mean, self.reduction.reduction());
         let keys = self.keys.iter().map(|key| {
@@ -300,10 +300,10 @@ impl Terms {
         });
         let catalogue = Catalogue::new(keys.collect::<Result<_, String>>()?, self.chunk)?;
         let places = u64::from(catalogue.chunks()) * u64::from(self.workers);
-        if places > MOST_PLACES {
+        if places > MAX_PLACES {
             let (chunks, workers) = (catalogue.chunks(), self.workers);
             return Err(format!(
-                "{chunks} chunks times {workers} ranks is more than the {MOST_PLACES} that a hub allows: use larger \
+                "{chunks} chunks times {workers} ranks is more than the {MAX_PLACES} that a hub allows: use larger \
                  chunks"
             ));
         }

@@ -69,7 +69,7 @@ impl From<IpAddr> for Interface {
 }
 
 /// The most lanes of a member.
-const MOST_LANES: u32 = 1 << 12;
+const MAX_LANES: u32 = 1 << 12;
 
 impl MemberSettings {
     /// Checks these settings and those of the job, before any connection is made.
@@ -110,9 +110,9 @@ impl MemberSettings {
         {
             return fault(why);
         }
-        if !(1..=MOST_LANES).contains(&flow.lanes) {
+        if !(1..=MAX_LANES).contains(&flow.lanes) {
             let lanes = flow.lanes;
-            return Err(JoinError::invalid(format!("`lanes` is {lanes}: it must be 1 to {MOST_LANES}")));
+            return Err(JoinError::invalid(format!("`lanes` is {lanes}: it must be 1 to {MAX_LANES}")));
         }
         // Rank 0 also has a connection to each other rank as its coordinator.
         let connections = u64::from(self.world) * (u64::from(flow.lanes) + u64::from(self.rank == 0));

@@ -4,7 +4,7 @@ use crate::sharing::{FASTEST, PARTS};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
-use syncline_fabric::{Fabric, MOST_ROUTES};
+use syncline_fabric::{Fabric, MAX_ROUTES};
 use syncline_net_api::Owner;
 use syncline_units::{CollectiveKind, LinkId};
 
@@ -67,12 +67,12 @@ impl FlowSettings {
         if !(0.0..=0.25).contains(&self.precision) {
             bad("precision", "precision out of range", self.precision.to_string(), "0 to 0.25".to_owned());
         }
-        if self.paths == 0 || self.paths > MOST_ROUTES {
+        if self.paths == 0 || self.paths > MAX_ROUTES {
             bad(
                 "paths",
                 "number of paths out of range",
                 self.paths.to_string(),
-                format!("1 to {MOST_ROUTES}"),
+                format!("1 to {MAX_ROUTES}"),
             );
         }
         for (traffic, &weight) in &self.weights {

@@ -10,7 +10,7 @@
 //! query walks back from the later event over the edges recorded so far.
 
 /// Most edges that all queries of a proof may visit together.
-const MOST_STEPS: u64 = 1 << 28;
+const MAX_STEPS: u64 = 1 << 28;
 
 /// When a stream has passed instruction `at`, stream `of` has passed its first `passed` instructions.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ impl Causality {
         for stream in self.marked.drain(..) {
             self.known[stream as usize] = 0;
         }
-        (self.steps <= MOST_STEPS).then_some(found)
+        (self.steps <= MAX_STEPS).then_some(found)
     }
 }
 

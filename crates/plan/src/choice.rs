@@ -20,7 +20,7 @@ use crate::program::Algorithm;
 use std::sync::Arc;
 use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 
-pub use candidate::{Candidate, MOST_PEERS};
+pub use candidate::{Candidate, MAX_PEERS};
 pub use estimate::{Cost, estimate};
 pub use paths::{Groups, Paths, Route};
 

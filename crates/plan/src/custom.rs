@@ -22,11 +22,11 @@
 mod file;
 
 pub use file::{
-    BlocksEntry, MOST_BYTES, MOST_OPS, MscclEntry, OpEntry, PlanFile, Protocol, SeatEntry, StreamEntry,
+    BlocksEntry, MAX_BYTES, MAX_OPS, MscclEntry, OpEntry, PlanFile, Protocol, SeatEntry, StreamEntry,
 };
 
 use crate::program::{Algorithm, Buffer, Op, Refusal, Seat};
-use crate::symbolic::MOST_WORDS;
+use crate::symbolic::MAX_WORDS;
 use crate::verify::verify_within;
 use file::{too_long, usual_result};
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
@@ -76,10 +76,7 @@ impl Custom {
         let (ranks, seats) = (u64::from(self.ranks), u64::from(self.seats));
         let ops: u64 = self.programs.iter().map(|program| program.ops.len() as u64).sum();
         let blocks_of_ranks = seats.saturating_mul(ranks).saturating_mul(ranks.div_ceil(64) + 1);
-        FREE_WORDS
-            .max(ops.saturating_mul(WORDS_PER_OP))
-            .max(blocks_of_ranks.saturating_mul(4))
-            .min(MOST_WORDS)
+        FREE_WORDS.max(ops.saturating_mul(WORDS_PER_OP)).max(blocks_of_ranks.saturating_mul(4)).min(MAX_WORDS)
     }
 
     /// Loads a plan file as an algorithm without proving it.
@@ -107,7 +104,7 @@ impl Custom {
         let slots = streams.saturating_mul(file.seats.len());
         let ops: usize =
             file.seats.iter().flat_map(|seat| &seat.streams).map(|stream| stream.ops.len()).sum();
-        if slots.saturating_add(ops) > MOST_OPS {
+        if slots.saturating_add(ops) > MAX_OPS {
             found.extend(too_long());
         }
         found.into_result()?;

@@ -21,7 +21,7 @@ use syncline_units::{CollectiveKind, Extent};
 use weave::Weaver;
 
 /// Most nodes of a materialised plan.
-pub const MOST_NODES: usize = 1 << 24;
+pub const MAX_NODES: usize = 1 << 24;
 
 /// A whole collective.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ impl Plan {
     ///
     /// # Errors
     /// [`Code::NoPlan`] if the algorithm does not offer the collective, [`Code::BadValue`] if it has more than
-    /// [`MOST_NODES`] nodes, [`Code::WrongPlan`] if streams wait for each other in a circle.
+    /// [`MAX_NODES`] nodes, [`Code::WrongPlan`] if streams wait for each other in a circle.
     ///
     /// [`Code::NoPlan`]: syncline_diagnostics::Code::NoPlan
     /// [`Code::BadValue`]: syncline_diagnostics::Code::BadValue
@@ -133,7 +133,7 @@ impl Plan {
             result: algorithm.result(kind),
             seats: Vec::new(),
         };
-        let mut left = MOST_NODES;
+        let mut left = MAX_NODES;
         for index in 0..algorithm.seats(ranks) {
             let seat = SeatPlan::within(algorithm, Seat { kind, ranks, index, stream: 0, reverse }, left)?;
             left -= seat.nodes.len();
@@ -160,7 +160,7 @@ impl SeatPlan {
     /// As [`Plan::of`].
     pub fn of(algorithm: &dyn Algorithm, seat: Seat) -> Result<Self, Diagnostics> {
         crate::registry::check(algorithm, seat.kind, seat.ranks)?;
-        Self::within(algorithm, seat, MOST_NODES)
+        Self::within(algorithm, seat, MAX_NODES)
     }
 
     fn within(algorithm: &dyn Algorithm, seat: Seat, most: usize) -> Result<Self, Diagnostics> {

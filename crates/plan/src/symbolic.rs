@@ -34,10 +34,10 @@ pub(crate) struct Memory {
 }
 
 /// Most words of storage.
-pub(crate) const MOST_WORDS: u64 = 1 << 26;
+pub(crate) const MAX_WORDS: u64 = 1 << 26;
 
 /// Most words moved.
-const MOST_WORK: u64 = 1 << 33;
+const MAX_WORK: u64 = 1 << 33;
 
 /// The storage of all seats.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Storage {
     /// Empty storage for vectors of `elements` elements, with contributions of `ranks` ranks.
     pub(crate) fn new(ranks: u32, elements: u64) -> Self {
         let words = (ranks as usize).div_ceil(64);
-        Self { words, elements: elements as usize, grown: 0, moved: 0, most: MOST_WORDS, seats: Vec::new() }
+        Self { words, elements: elements as usize, grown: 0, moved: 0, most: MAX_WORDS, seats: Vec::new() }
     }
     /// Limits the growth of output and scratch to `most` words.
     pub(crate) fn within(self, most: u64) -> Self {
@@ -80,7 +80,7 @@ impl Storage {
     /// Reads values.
     pub(crate) fn read(&mut self, seat: usize, buffer: Buffer, extent: Extent) -> Result<Values, String> {
         self.moved += extent.len() * (self.words as u64 + 1);
-        if self.moved > MOST_WORK {
+        if self.moved > MAX_WORK {
             return Err("moves more data than a proof can follow".to_owned());
         }
         let values = &self.seats[seat].buffers[buffer as usize];

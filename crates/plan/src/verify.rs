@@ -21,7 +21,7 @@ pub use grid::verify_composition;
 
 use crate::causality::Causality;
 use crate::program::{Algorithm, Blocks, Buffer, Op, Seat, program};
-use crate::symbolic::{MOST_WORDS, Storage, Values, Want};
+use crate::symbolic::{MAX_WORDS, Storage, Values, Want};
 use crate::walk::{Fault, Received, Site, StreamOrder, Visit, walk};
 use std::collections::BTreeSet;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
@@ -34,7 +34,7 @@ use syncline_units::{CollectiveKind, Extent, lcm};
 /// [`Code::NoPlan`] if the algorithm does not offer the collective, [`Code::WrongPlan`] for each fault,
 /// [`Code::BadValue`] if the plan is too large to be verified.
 pub fn verify(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<(), Diagnostics> {
-    verify_within(algorithm, kind, ranks, MOST_WORDS)
+    verify_within(algorithm, kind, ranks, MAX_WORDS)
 }
 
 /// As [`verify`], using storage of at most `most` words.
@@ -65,7 +65,7 @@ pub fn verify_cut(
     reverse: bool,
 ) -> Result<(), Diagnostics> {
     crate::registry::check(algorithm, kind, ranks)?;
-    prove(algorithm, kind, ranks, elements, reverse, MOST_WORDS)
+    prove(algorithm, kind, ranks, elements, reverse, MAX_WORDS)
 }
 
 fn prove(
@@ -124,7 +124,7 @@ pub(crate) fn common_multiple(counts: BTreeSet<u32>, streams: u32) -> Result<u64
     let mut elements = 1u64;
     for count in counts {
         elements = lcm(elements, u64::from(count.max(1)));
-        if elements > MOST_WORDS {
+        if elements > MAX_WORDS {
             return Err(too_large("the numbers of blocks that the plan uses have no small common multiple"));
         }
     }
@@ -261,7 +261,7 @@ pub(crate) fn extent(seat: &Seat, part: Extent, blocks: Blocks) -> Result<Extent
         return Err(format!("touches {count} blocks from block {first} on, but there are only {of}"));
     }
     let extent = blocks.extent(seat.space(buffer, part));
-    if extent.end > MOST_WORDS {
+    if extent.end > MAX_WORDS {
         return Err(format!(
             "uses scratch block {first}, which is beyond the largest buffer that can be verified"
         ));

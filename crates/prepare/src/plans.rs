@@ -35,7 +35,7 @@ use syncline_workload::{Role, RoleId, TaskKind, Workload};
 use turns::Turns;
 
 /// Largest number of chunks of a collective.
-const MOST_CHUNKS: u32 = 1 << 20;
+const MAX_CHUNKS: u32 = 1 << 20;
 
 /// Tasks between two checks of the limit on wall time.
 const CHECK_INTERVAL: usize = 1 << 8;
@@ -177,15 +177,15 @@ pub fn schedule(spec: &Collectives) -> Schedule {
 /// Checks the number of chunks of a collective, after its size and the smallest chunk have limited it.
 ///
 /// # Errors
-/// There are more than `MOST_CHUNKS`.
+/// There are more than `MAX_CHUNKS`.
 fn check_chunks(number: u32) -> Result<()> {
-    if number <= MOST_CHUNKS {
+    if number <= MAX_CHUNKS {
         return Ok(());
     }
     Err(Diagnostic::error(Code::BadValue, "a collective is cut into too many chunks")
         .key("collectives.chunks")
         .found(number.to_string())
-        .allowed(format!("at most {MOST_CHUNKS}"))
+        .allowed(format!("at most {MAX_CHUNKS}"))
         .help("give fewer chunks, or a larger `collectives.min_chunk`")
         .into())
 }

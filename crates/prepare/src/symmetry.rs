@@ -31,7 +31,7 @@ use syncline_workload::{Axis, Peer, Role, RoleId, TaskGraph, Workload};
 
 /// Routes are compared in a regular fabric only if it has at most this many links, because classes are then kept for
 /// each link.
-const MOST_LINKS: u32 = 1 << 22;
+const MAX_LINKS: u32 = 1 << 22;
 
 /// What the symmetry of a run depends on.
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ pub(crate) fn find(subject: Subject<'_>, plans: &mut Plans) -> (Symmetry, Obstac
     let mut in_parts = fabric.is_graph();
     if !fabric.is_graph() {
         let search = Search::over_dims(subject).run(plans, &roles);
-        in_parts = search.in_parts && fabric.links() <= MOST_LINKS;
+        in_parts = search.in_parts && fabric.links() <= MAX_LINKS;
         symmetry = Symmetry::new(fabric, &search.found());
         obstacles = search.obstacles();
     }

@@ -13,7 +13,7 @@ use syncline_plan::{Algorithm, Blocks, Buffer, Op, Seat};
 use syncline_units::{CollectiveKind, Extent, cut};
 
 /// Largest number that [`Grain`] may round a chunk's elements up to a multiple of.
-const MOST_MULTIPLE: u64 = 1 << 20;
+const MAX_MULTIPLE: u64 = 1 << 20;
 
 /// How finely a plan cuts a chunk, over all seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +56,13 @@ impl Grain {
         // equal.
         let multiple = if scratch { numbers.into_iter().try_fold(1, least_common_multiple) } else { Some(1) };
         match multiple {
-            Some(multiple) if multiple <= MOST_MULTIPLE => Ok(Self { largest, multiple }),
+            Some(multiple) if multiple <= MAX_MULTIPLE => Ok(Self { largest, multiple }),
             _ => {
                 let name = algorithm.name();
                 let message =
                     format!("`{name}` cuts a chunk into numbers of blocks with no small common multiple");
                 Err(Diagnostic::error(Code::BadValue, message)
-                    .allowed(format!("at most {MOST_MULTIPLE}"))
+                    .allowed(format!("at most {MAX_MULTIPLE}"))
                     .into())
             }
         }

@@ -34,7 +34,7 @@ mod started;
 pub mod transfers;
 
 pub use group::Opening;
-pub use groups::{Desertion, MOST_GROUPS};
+pub use groups::{Desertion, MAX_GROUPS};
 pub use operations::FlowControl;
 pub use started::{OperationId, PeerError, StartedOperation};
 
@@ -408,7 +408,7 @@ impl Machine for Lane {
 
 #[cfg(test)]
 mod tests {
-    use super::operations::MOST_RUNNING;
+    use super::operations::MAX_RUNNING;
     use super::*;
     use crate::memory::Buffer;
     use crate::operation::{Association, Operation};
@@ -454,6 +454,6 @@ mod tests {
         assert_eq!(running(1, 1 << 10, 1, 100 << 10), (2, 2 << 10));
         // Many small chunks run, but not without limit.
         assert_eq!(running(64 << 10, 64 << 10, 20, 64), (20, 20 * 32));
-        assert_eq!(running(64 << 10, 64 << 10, 200, 64), (MOST_RUNNING, MOST_RUNNING as usize * 32));
+        assert_eq!(running(64 << 10, 64 << 10, 200, 64), (MAX_RUNNING, MAX_RUNNING as usize * 32));
     }
 }

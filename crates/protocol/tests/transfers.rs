@@ -10,7 +10,7 @@ use syncline_plan::by_name;
 use syncline_protocol::fault;
 use syncline_protocol::fault::Trouble;
 use syncline_protocol::lane::transfers::{
-    Delivery, EAGER, KEPT, Label, MOST_OFFERS, Mismatch, PIECE, Transfer,
+    Delivery, EAGER, KEPT, Label, MAX_OFFERS, Mismatch, PIECE, Transfer,
 };
 use syncline_protocol::lane::{
     Desertion, FlowControl, KeptBytes, Lane, Opening, OperationId, StartedOperation,
@@ -329,7 +329,7 @@ fn ranks_256_send_gather_scatter_and_exchange_unevenly() {
 fn unmatched_sends_are_kept_up_to_a_limit_and_the_rest_waits_at_the_sender() {
     let mut network = VirtualNetwork::mesh(lanes(2), 1, 1 << 16);
     let mut sides = [Side::default(), Side::default()];
-    const MANY: usize = 3 * MOST_OFFERS as usize;
+    const MANY: usize = 3 * MAX_OFFERS as usize;
     for number in 0..MANY {
         let bytes = if number % 2 == 0 { 1000 } else { 70_000 };
         sides[0].send(network.machine(0), app(0), 1, &content(0, 1, 0, number, bytes)[..bytes.min(1000)]);
@@ -366,10 +366,10 @@ fn a_peer_that_offers_too_much_is_at_fault() {
         payload
     };
     let mut lane = lanes(2).remove(0);
-    for number in 0..MOST_OFFERS {
+    for number in 0..MAX_OFFERS {
         lane.received(1, &frame(FrameKind::Offer, number, 0, number, &offer(1 << 30, 0))).unwrap();
     }
-    let one_more = frame(FrameKind::Offer, MOST_OFFERS, 0, MOST_OFFERS, &offer(1, 0));
+    let one_more = frame(FrameKind::Offer, MAX_OFFERS, 0, MAX_OFFERS, &offer(1, 0));
     assert!(lane.received(1, &one_more).unwrap_err().to_string().contains("unexpected message"));
     let mut lane = lanes(2).remove(0);
     let mut place = 0;

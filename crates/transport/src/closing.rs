@@ -73,8 +73,8 @@ impl Intake for Discard {
 /// Reads and discards what the peer has sent. Returns whether the peer has ended the connection, or it is broken. The
 /// number of reads is limited, however much the peer sends.
 pub(super) fn ended(connection: &mut Connection) -> bool {
-    const MOST_READS: usize = 64;
-    for _ in 0..MOST_READS {
+    const MAX_READS: usize = 64;
+    for _ in 0..MAX_READS {
         // The poll may not report this connection any more, so look for bytes and the end without an event.
         connection.end_wait();
         match connection.receive(&mut Discard([0; 4096])) {

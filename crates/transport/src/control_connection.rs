@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 
 /// The most reads of 4 KiB in one call, so that a peer that floods does not keep others waiting.
-const MOST_READS: usize = 16;
+const MAX_READS: usize = 16;
 
 /// A connection for control messages, after the handshake.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl ControlConnection {
     /// How the connection ended.
     pub fn read(&mut self) -> Result<(), String> {
         let mut bytes = [0; 4096];
-        for _ in 0..MOST_READS {
+        for _ in 0..MAX_READS {
             match self.socket.read(&mut bytes) {
                 Ok(0) => return Err("end of file".to_owned()),
                 Ok(read) => {
@@ -79,7 +79,7 @@ impl ControlConnection {
             _ = self.socket.shutdown();
         }
         let mut discarded = [0; 4096];
-        for _ in 0..MOST_READS {
+        for _ in 0..MAX_READS {
             match self.socket.read(&mut discarded) {
                 Ok(0) => return true,
                 Ok(_) => {}

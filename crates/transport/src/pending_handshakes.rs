@@ -28,7 +28,7 @@ pub struct Rejected {
 }
 
 /// The most rejections that are kept with their reasons.
-const MOST_REJECTIONS: usize = 8;
+const MAX_REJECTIONS: usize = 8;
 
 impl PendingHandshakes {
     /// Returns a token that no other handshake has.
@@ -83,7 +83,7 @@ impl PendingHandshakes {
 
     fn reject(&mut self, handshake: Option<&Handshaking>, why: String) {
         self.refused += 1;
-        if self.rejections.len() < MOST_REJECTIONS {
+        if self.rejections.len() < MAX_REJECTIONS {
             let address = handshake.and_then(|handshake| handshake.socket.peer());
             let address =
                 address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());

@@ -2,11 +2,11 @@
 
 - :mod:`~syncline.reordering.reorder`: the search, and what it found;
 - :mod:`~syncline.reordering.difference`: what the old order exchanged over long distances, and the new one does not;
-- :mod:`~syncline.reordering.host_files`: host lists that are read, and files that launchers take;
+- :mod:`~syncline.reordering.host_files`: files that launchers take;
 - :mod:`~syncline.reordering.screen`: what the command line prints.
 """
 
-from syncline.reordering.host_files import Format, read_hosts, write
+from syncline.reordering.host_files import Format, write
 from syncline.reordering.reorder import Reordered, reorder
 
-__all__ = ["Format", "Reordered", "read_hosts", "reorder", "write"]
+__all__ = ["Format", "Reordered", "reorder", "write"]

@@ -1,18 +1,12 @@
-"""Reads lists of hosts, and writes an order of hosts as the files that launchers take."""
+"""Writes an order of hosts as the files that launchers take."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from syncline.codes import Code
 from syncline.files import write_whole
-from syncline.input import limits
-from syncline.input.node import Mark, Text
-from syncline.input.problem import bad_value, cannot_write, error, raise_errors, shown
-from syncline.input.source import read_file
+from syncline.input.problem import bad_value, cannot_write, raise_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,65 +38,6 @@ class Format(StrEnum):
             Format.SLURM: f"start with: SLURM_HOSTFILE={path} srun --distribution=arbitrary",
             Format.TORCHRUN: "each line is a host and its --node-rank; the first host is the --master-addr",
         }[self]
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """A list of hosts in a file."""
-
-    names: tuple[str, ...]
-    slots: tuple[int, ...]
-    """Ranks on each host."""
-
-
-_SLOTS = re.compile(r"(?:slots|max[-_]slots)\s*=\s*(\S+)")
-
-
-def read_hosts(path: str) -> Hosts:
-    """Reads a list of hosts: one a line, as ``name``, ``name slots=8`` (Open MPI) or ``name:8`` (MPICH).
-
-    Lines may hold comments after ``#``. A name on consecutive lines, as in Slurm's lists of tasks, adds a slot each.
-
-    :raises SynclineError: the file cannot be read, holds no hosts, or names a host in two places.
-    """
-    text = Text(path, (content := read_file(path, limits.MAX_BYTES)).splitlines())
-    found: dict[str, int] = {}
-    last = ""
-    for number, line in enumerate(content.splitlines(), start=1):
-        line = line.partition("#")[0].strip()
-        if not line:
-            continue
-        mark = Mark(text, number, 1, 0)
-        name, _, rest = line.partition(" ")
-        slots = 1
-        if given := _SLOTS.search(rest):
-            slots = _slots(given[1], mark)
-        elif rest.strip():
-            raise_errors(
-                error(
-                    Code.BAD_SYNTAX,
-                    "not a line of a host list",
-                    mark=mark,
-                    found=shown(line),
-                    help="write it as `name`, `name slots=8` or `name:8`",
-                )
-            )
-        elif (parts := name.rsplit(":", 1))[1:] and parts[1].isdigit() and ":" not in parts[0]:
-            name, slots = parts[0], _slots(parts[1], mark)
-        if name in found and name != last:
-            raise_errors(error(Code.BAD_VALUE, "the host is listed twice", mark=mark, found=shown(name)))
-        found[name] = found.get(name, 0) + slots
-        last = name
-    if not found:
-        raise_errors(error(Code.BAD_SYNTAX, "the file lists no hosts", mark=Mark(text, 0, 0, 0)))
-    return Hosts(tuple(found), tuple(found.values()))
-
-
-def _slots(text: str, mark: Mark) -> int:
-    if not text.isdigit() or not 0 < int(text) <= limits.MAX_SLOTS:
-        allowed = f"a whole number from 1 to {limits.MAX_SLOTS}"
-        raise_errors(error(Code.BAD_VALUE, "no number of slots", mark=mark, found=shown(text), allowed=allowed))
-    return int(text)
 
 
 def text(form: Format, hosts: Sequence[str], slots: Sequence[int]) -> str:

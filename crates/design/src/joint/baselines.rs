@@ -99,12 +99,12 @@ fn worth_trying(model: &Model, timer: &StepTimer<'_>, operator: usize, servers: 
 }
 
 /// Most strategies that [`exhaustive`] tries.
-pub const MOST_STRATEGIES: u64 = 1 << 24;
+pub const MAX_STRATEGIES: u64 = 1 << 24;
 
 /// Tries every strategy with placements by [`place`] on one network: that of data parallelism.
 ///
 /// # Errors
-/// `BadValue` if there are more than [`MOST_STRATEGIES`]; as [`search`](super::search()).
+/// `BadValue` if there are more than [`MAX_STRATEGIES`]; as [`search`](super::search()).
 pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) -> Result<Found> {
     let servers = cluster.servers();
     let of = |operator: &Operator| -> Vec<Placed> {
@@ -117,11 +117,11 @@ pub fn exhaustive(model: &Model, cluster: &Cluster, control: SearchControl<'_>) 
     };
     let all: Vec<Vec<Placed>> = model.graph.operators.iter().map(of).collect();
     let count = all.iter().fold(1u64, |count, placed| count.saturating_mul(placed.len() as u64));
-    if count > MOST_STRATEGIES {
+    if count > MAX_STRATEGIES {
         return Err(Diagnostic::error(Code::BadValue, "there are too many strategies to try them all")
             .key("search")
             .found(if count == u64::MAX { "more than 2^64".to_owned() } else { count.to_string() })
-            .allowed(format!("at most {MOST_STRATEGIES}"))
+            .allowed(format!("at most {MAX_STRATEGIES}"))
             .help("set `search.method: chains`, or use fewer operators or servers")
             .into());
     }

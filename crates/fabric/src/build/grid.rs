@@ -63,7 +63,7 @@ pub struct Hypercube {
 }
 
 /// Most dimensions: 2^24 hosts.
-const MOST_DIMENSIONS: u32 = 24;
+const MAX_DIMENSIONS: u32 = 24;
 
 pub(super) fn draw_torus(spec: &Torus) -> Drawn {
     let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
@@ -80,10 +80,10 @@ pub(super) fn draw_mesh(spec: &Mesh) -> Drawn {
 
 pub(super) fn draw_hypercube(spec: &Hypercube) -> Drawn {
     let wire = Wire::new(spec.rate, spec.latency, spec.efficiency);
-    if spec.dimensions == 0 || spec.dimensions > MOST_DIMENSIONS {
+    if spec.dimensions == 0 || spec.dimensions > MAX_DIMENSIONS {
         return Err(bad("dimensions", "number of dimensions of a hypercube out of range")
             .found(spec.dimensions.to_string())
-            .allowed(format!("1 to {MOST_DIMENSIONS}")));
+            .allowed(format!("1 to {MAX_DIMENSIONS}")));
     }
     grid("hypercube", &vec![2; spec.dimensions as usize], wire, 1, |size| size - 1)
 }

@@ -33,7 +33,7 @@ use syncline_diagnostics::{Code, Diagnostic, Result};
 use syncline_units::{Rate, Time};
 
 /// Most directed links of a built fabric, which stores them one by one.
-pub const MOST_LINKS: u64 = 1 << 24;
+pub const MAX_LINKS: u64 = 1 << 24;
 
 /// A family, nodes and routes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -170,12 +170,12 @@ fn rates(values: &[(&str, Option<Rate>)]) -> std::result::Result<(), Diagnostic>
 /// Rejects what is too large to store, before it is built.
 fn holdable(vertices: u128, cables: u128) -> std::result::Result<(), Diagnostic> {
     let links = cables.saturating_mul(2);
-    if links <= u128::from(MOST_LINKS) && vertices <= u128::from(MOST_LINKS) {
+    if links <= u128::from(MAX_LINKS) && vertices <= u128::from(MAX_LINKS) {
         return Ok(());
     }
     Err(Diagnostic::error(Code::BadFabric, "the fabric is too large to be built link by link")
         .found(format!("{vertices} hosts and switches, {links} directed links"))
-        .allowed(format!("at most {MOST_LINKS} of either"))
+        .allowed(format!("at most {MAX_LINKS} of either"))
         .help(
             "use a regular fabric (`dims`, `shape`, `torus`): its links are not stored one by one, so it may have \
              millions of NPUs",

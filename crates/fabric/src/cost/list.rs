@@ -8,10 +8,10 @@ use syncline_units::Rate;
 /// Highest price or power of one piece; sums stay finite.
 pub const MOST: f64 = 1e12;
 /// Most ports of a switch or card.
-pub const MOST_PORTS: u32 = 1 << 20;
+pub const MAX_PORTS: u32 = 1 << 20;
 
 /// Most parts that carry one link in parallel.
-pub const MOST_PARALLEL: u32 = 1 << 10;
+pub const MAX_PARALLEL: u32 = 1 << 10;
 
 /// A component that is bought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -451,8 +451,8 @@ fn check_offers(offers: &[Offer], component: Component, key: &str, errors: &mut 
                 .push(bad(&format!("{key}.rate"), "a rate must be above zero").found(offer.rate.to_string()));
         }
         let several = matches!(component, Component::Nic | Component::Switch | Component::SwitchPort);
-        if offer.ports == 0 || offer.ports > MOST_PORTS || (offer.ports > 1 && !several) {
-            let allowed = if several { format!("1 to {MOST_PORTS}") } else { "1".to_owned() };
+        if offer.ports == 0 || offer.ports > MAX_PORTS || (offer.ports > 1 && !several) {
+            let allowed = if several { format!("1 to {MAX_PORTS}") } else { "1".to_owned() };
             errors.push(
                 bad(
                     &format!("{key}.ports"),

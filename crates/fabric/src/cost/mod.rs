@@ -29,7 +29,7 @@ pub use list::{Component, PriceList};
 use crate::Fabric;
 use crate::parts::LinkKind;
 use inventory::{Ends, Inventory, Port};
-use list::{Components, Direct, MOST_PARALLEL, Price, Section};
+use list::{Components, Direct, MAX_PARALLEL, Price, Section};
 use parts::{Piece, bits, box_for, cards_for, parallel, piece};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -235,14 +235,14 @@ impl<'a> Making<'a> {
     /// Whether parts of a component in parallel can carry `rate`; reports an error if that takes too many.
     fn carries(&mut self, spec: &list::Spec, component: Component, part: &str, rate: Rate) -> bool {
         let needed = parallel(spec, rate);
-        if needed <= MOST_PARALLEL {
+        if needed <= MAX_PARALLEL {
             return true;
         }
         let error =
             Diagnostic::error(Code::NoPrice, format!("the parts of the list are too slow for {part}"))
                 .key(format!("prices.components.{}.by_rate", component.name()))
                 .found(format!("{needed} in parallel for {}", bits(rate)))
-                .allowed(format!("at most {MOST_PARALLEL} in parallel"))
+                .allowed(format!("at most {MAX_PARALLEL} in parallel"))
                 .help("give the list an entry for a higher rate");
         if !self.errors.0.contains(&error) {
             self.errors.push(error);

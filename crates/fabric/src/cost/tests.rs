@@ -405,7 +405,7 @@ fn bad_lists_are_refused() {
     // Limits, and values just beyond them.
     assert!(bill(&star, &list(r#"{"link": {"usd": 1e12}, "nic": "none", "switch": "none"}"#)).is_ok());
     assert_eq!(keys(r#"{"link": {"usd": 1000000000001}}"#), one(".link.usd", "SL0102"));
-    for (ports, right) in [(list::MOST_PORTS, true), (list::MOST_PORTS + 1, false)] {
+    for (ports, right) in [(list::MAX_PORTS, true), (list::MAX_PORTS + 1, false)] {
         let prices = list(&format!(
             r#"{{"link": {{"usd": 1}}, "nic": "none", "switch": {{"by_rate": [{{"rate": "1Tb/s", "usd": 1, "ports": {ports}}}]}}}}"#
         ));

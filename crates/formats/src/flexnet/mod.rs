@@ -18,9 +18,9 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result, reason};
 use syncline_units::{Bytes, Time};
 
 /// Largest file.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Most servers.
-const MOST_SERVERS: u32 = 1 << 20;
+const MAX_SERVERS: u32 = 1 << 20;
 /// Longest task, in milliseconds: about a month.
 const LONGEST: f32 = 2.6e9;
 /// Type of a device that is an accelerator.
@@ -99,10 +99,10 @@ impl FlexNetGraph {
             |text: String| Diagnostic::error(Code::Unreadable, text).at(path.display().to_string(), 0);
         let size = std::fs::metadata(path)
             .map_err(|error| unreadable(format!("cannot be read: {}", reason(&error))))?;
-        if size.len() > MOST_BYTES {
+        if size.len() > MAX_BYTES {
             return Err(unreadable("too large for a task graph".to_owned())
                 .found(Bytes(size.len()).to_string())
-                .allowed(format!("at most {}", Bytes(MOST_BYTES)))
+                .allowed(format!("at most {}", Bytes(MAX_BYTES)))
                 .into());
         }
         let bytes =
@@ -124,12 +124,12 @@ impl FlexNetGraph {
                 .help("FlexNet writes such files with its option `--taskgraph`; they end with `.fbuf`")
         })?;
         let servers = graph.servers();
-        if servers == 0 || servers > MOST_SERVERS {
+        if servers == 0 || servers > MAX_SERVERS {
             return Err(Diagnostic::error(Code::BadWorkload, "a task graph needs servers")
                 .at(file, 0)
                 .key("nnode")
                 .found(servers.to_string())
-                .allowed(format!("1 to {MOST_SERVERS}"))
+                .allowed(format!("1 to {MAX_SERVERS}"))
                 .into());
         }
         Reader {

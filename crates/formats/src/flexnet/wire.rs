@@ -9,7 +9,7 @@ use flatbuffers::{
 };
 
 /// Most tables of a file: a task graph for 1,024 servers has about a million tasks.
-const MOST_TABLES: usize = 16 << 20;
+const MAX_TABLES: usize = 16 << 20;
 
 /// The place of field `number` in a table's list of offsets.
 const fn field(number: VOffsetT) -> VOffsetT {
@@ -89,6 +89,6 @@ table! {
 
 /// The root of a file, once everything that is read has been verified.
 pub(super) fn root(bytes: &[u8]) -> Result<Graph<'_>, InvalidFlatbuffer> {
-    let options = VerifierOptions { max_tables: MOST_TABLES, ..VerifierOptions::default() };
+    let options = VerifierOptions { max_tables: MAX_TABLES, ..VerifierOptions::default() };
     flatbuffers::root_with_opts::<Graph<'_>>(&options, bytes)
 }

@@ -3,7 +3,7 @@
 use super::program::{Chunks, Program, Space, Step, StepKind};
 use crate::astra2::Source;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_plan::custom::{BlocksEntry, MOST_OPS, OpEntry, SeatEntry, StreamEntry};
+use syncline_plan::custom::{BlocksEntry, MAX_OPS, OpEntry, SeatEntry, StreamEntry};
 use syncline_plan::{Buffer, PlanFile};
 use syncline_units::CollectiveKind;
 
@@ -17,12 +17,12 @@ const MAX_PROBLEMS: usize = 20;
 pub fn plan(program: &Program, source: &Source) -> Result<PlanFile> {
     let mut problems = Diagnostics::new();
     let steps: usize = program.gpus.iter().flat_map(|gpu| &gpu.blocks).map(|block| block.steps.len()).sum();
-    if steps > MOST_OPS / 5 {
+    if steps > MAX_OPS / 5 {
         problems.push(
             Diagnostic::error(Code::BadMsccl, "the program has too many steps")
                 .at(source.file(), 0)
                 .found(steps.to_string())
-                .allowed(format!("at most {}", MOST_OPS / 5)),
+                .allowed(format!("at most {}", MAX_OPS / 5)),
         );
         return Err(problems);
     }

@@ -1,6 +1,6 @@
 //! Admits workers and jobs.
 
-use super::{Action, Connection, EventKind, MOST_CORES, MOST_HUBS, Register, RegisteredJob, Shares, State};
+use super::{Action, Connection, EventKind, MAX_CORES, MAX_HUBS, Register, RegisteredJob, Shares, State};
 use crate::assignment::{Cores, HubList};
 use crate::message::FromHub;
 use crate::terms::{LossPolicy, Terms};
@@ -211,11 +211,11 @@ impl Register {
             return;
         }
         let valid =
-            |hub: &Cores| (1..=MOST_CORES).contains(&hub.cores) && (1..=hub.cores).contains(&hub.interfaces);
+            |hub: &Cores| (1..=MAX_CORES).contains(&hub.cores) && (1..=hub.cores).contains(&hub.interfaces);
         let racks = job.contract.terms.racks.as_ref().zip(job.rack);
         let expected = racks.map_or(list.hubs.len(), |(racks, rack)| racks.hubs[rack as usize].len());
         if list.hubs.len() != expected
-            || list.hubs.len() > MOST_HUBS
+            || list.hubs.len() > MAX_HUBS
             || list.hubs.get(list.own as usize) != Some(&own)
             || !list.hubs.iter().all(valid)
         {

@@ -1,6 +1,6 @@
 //! The algorithms to choose from.
 //!
-//! Two rules exclude candidates. First, a rank exchanges messages with at most [`MOST_PEERS`] others at once, unless
+//! Two rules exclude candidates. First, a rank exchanges messages with at most [`MAX_PEERS`] others at once, unless
 //! it has a link to each. Second, on a network that drops packets ([`GroupNetwork::buffer`](super::GroupNetwork::buffer)),
 //! several ranks send to one rank at the same time only if the buffer holds everything that they can have in flight.
 //! Otherwise they overflow the receiver's port and wait for retransmission time-outs (incast; Phanishayee et al.,
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use syncline_units::CollectiveKind;
 
 /// Most ranks that one rank exchanges messages with at a time over shared links.
-pub const MOST_PEERS: u32 = 64;
+pub const MAX_PEERS: u32 = 64;
 /// Fan-out of the wider tree.
 const WIDE: NonZeroU32 = NonZeroU32::new(4).expect("not zero");
 
@@ -125,7 +125,7 @@ impl Candidate {
         if network.wiring == Wiring::Full || ranks < 2 {
             return true;
         }
-        if self.peers(ranks) > MOST_PEERS && kind != CollectiveKind::AllToAll {
+        if self.peers(ranks) > MAX_PEERS && kind != CollectiveKind::AllToAll {
             return false;
         }
         let senders = self.senders(kind, ranks);

@@ -3,7 +3,7 @@
 //! The speed of a tree on a graph depends on which of its messages share links, not on the distance between ranks. So
 //! the messages of every tree are routed once, and the time of a chunk follows from the links on their paths.
 
-use super::{Candidate, MOST_PEERS};
+use super::{Candidate, MAX_PEERS};
 use crate::program::{Algorithm, Op, Seat, program};
 use std::collections::BTreeMap;
 use syncline_units::{CollectiveKind, Rate, Time};
@@ -89,7 +89,7 @@ impl Paths {
     pub fn new(ranks: u32, groups: Groups, route: &mut Route<'_>) -> Self {
         let trees = Candidate::ALL.into_iter().filter(|candidate| match candidate {
             Candidate::Ring => true,
-            Candidate::Direct => ranks <= MOST_PEERS,
+            Candidate::Direct => ranks <= MAX_PEERS,
             _ => candidate.is_tree(),
         });
         Self(trees.map(|tree| (tree, Tree::new(&*tree.algorithm(), ranks, groups, route))).collect())

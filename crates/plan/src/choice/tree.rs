@@ -5,7 +5,7 @@
 //! backwards. An all-reduce along a tree is a reduce followed by a broadcast.
 
 use super::estimate::{Case, Cost};
-use super::{Candidate, MOST_PEERS, Wiring};
+use super::{Candidate, MAX_PEERS, Wiring};
 use crate::program::{Op, Seat, program};
 use std::collections::VecDeque;
 use syncline_units::{CollectiveKind, Time};
@@ -114,7 +114,7 @@ impl Case<'_> {
     fn branches(&self, candidate: Candidate) -> Option<Vec<BranchTimes>> {
         let kind = CollectiveKind::Broadcast;
         let full = self.network.wiring == Wiring::Full;
-        if self.ranks > FOLLOWED || candidate == Candidate::Direct && !full && self.ranks > MOST_PEERS {
+        if self.ranks > FOLLOWED || candidate == Candidate::Direct && !full && self.ranks > MAX_PEERS {
             return None;
         }
         let algorithm = candidate.algorithm();

@@ -6,9 +6,9 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_units::CollectiveKind;
 
 /// Most instructions of a plan file.
-pub const MOST_OPS: usize = 1 << 22;
-/// Largest plan file in bytes: enough for [`MOST_OPS`] instructions. Readers check a file's size first.
-pub const MOST_BYTES: u64 = 256 << 20;
+pub const MAX_OPS: usize = 1 << 22;
+/// Largest plan file in bytes: enough for [`MAX_OPS`] instructions. Readers check a file's size first.
+pub const MAX_BYTES: u64 = 256 << 20;
 
 /// A collective in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -226,7 +226,7 @@ impl PlanFile {
     pub fn of(algorithm: &dyn Algorithm, kind: CollectiveKind, ranks: u32) -> Result<Self, Diagnostics> {
         crate::registry::check(algorithm, kind, ranks)?;
         let streams = algorithm.streams(kind, ranks);
-        let mut left = MOST_OPS;
+        let mut left = MAX_OPS;
         let mut seats = Vec::new();
         for index in 0..algorithm.seats(ranks) {
             let mut entry = SeatEntry::default();
@@ -259,7 +259,7 @@ pub(super) fn usual_result(kind: CollectiveKind) -> Buffer {
 
 pub(super) fn too_long() -> Diagnostics {
     Diagnostic::error(Code::BadValue, "the plan has too many instructions")
-        .allowed(format!("at most {MOST_OPS}"))
+        .allowed(format!("at most {MAX_OPS}"))
         .into()
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Action, Plan};
 use crate::program::Seat;
-use crate::symbolic::{MOST_WORDS, Storage, Values};
+use crate::symbolic::{MAX_WORDS, Storage, Values};
 use crate::verify::{check_result, check_size, common_multiple, diagnostics, extent, flat};
 use crate::walk::{Fault, Site};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,7 +30,7 @@ impl Plan {
             }
         }
         let elements = common_multiple(counts, if self.split { self.streams } else { 1 })?;
-        check_size(self.seats.len() as u64, self.ranks, elements, MOST_WORDS)?;
+        check_size(self.seats.len() as u64, self.ranks, elements, MAX_WORDS)?;
         for last_first in [false, true] {
             let mut storage = flat(self.kind, self.ranks, self.seats.len() as u32, elements);
             self.execute(elements, last_first, &mut storage).map_err(|f| diagnostics(&[f]))?;

@@ -1,6 +1,6 @@
 //! Turns the sequential programs of a seat into nodes with edges.
 
-use super::{Action, MOST_NODES, Node};
+use super::{Action, MAX_NODES, Node};
 use crate::program::{Algorithm, Op, Seat};
 use crate::verify::diagnostics;
 use crate::walk::{Fault, Site};
@@ -130,7 +130,7 @@ impl<'a> Weaver<'a> {
     fn node(&mut self, stream: usize, action: Action) -> Result<u32, Diagnostics> {
         if self.nodes.len() + 1 >= self.most {
             return Err(Diagnostic::error(Code::BadValue, "the plan is too large to be written out")
-                .allowed(format!("at most {MOST_NODES} nodes"))
+                .allowed(format!("at most {MAX_NODES} nodes"))
                 .into());
         }
         let after = self.threads[stream].frontier.clone();

@@ -3,7 +3,7 @@
 use super::{Run, check_size, diagnostics, granularity};
 use crate::compose::{Composition, Grid};
 use crate::program::{Algorithm, Buffer};
-use crate::symbolic::{MOST_WORDS, Storage, Want};
+use crate::symbolic::{MAX_WORDS, Storage, Want};
 use crate::walk::{Fault, Site, StreamOrder};
 use std::sync::Arc;
 use syncline_diagnostics::Diagnostics;
@@ -32,7 +32,7 @@ pub fn verify_composition(
         exact = lcm(exact, u64::from(positions) * granularity(&*algorithm, phase.kind, phase.size)?);
     }
     let elements = elements.filter(|_| kind != CollectiveKind::AllToAll).unwrap_or(exact);
-    check_size(u64::from(positions), positions, elements, MOST_WORDS)?;
+    check_size(u64::from(positions), positions, elements, MAX_WORDS)?;
     let whole = Extent::whole(elements);
     let owned = |position| grid.held(position, grid.sizes().len(), whole);
     let mut storage = Storage::new(positions, elements);

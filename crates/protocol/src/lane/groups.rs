@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Most groups that a rank can have open at a time, including the whole job.
-pub const MOST_GROUPS: u32 = 1 << (u32::BITS - SEQUENCE_BITS);
+pub const MAX_GROUPS: u32 = 1 << (u32::BITS - SEQUENCE_BITS);
 
 /// The chunk of a [`FrameKind::Close`] that answers another one, from a member that has not opened the group. The frame
 /// then has the receiver's number of the group.
@@ -23,7 +23,7 @@ const NEVER: u32 = u32::MAX;
 
 /// Most groups of which the lane remembers that members left them before this rank opened them. A rank that opens
 /// another such group waits for those members until its deadline.
-const MOST_LEFT_EARLY: usize = 1 << 16;
+const MAX_LEFT_EARLY: usize = 1 << 16;
 
 /// Bytes of the payload of a frame that opens a group.
 pub(super) const OPEN: usize = 8;
@@ -252,7 +252,7 @@ impl Groups {
         let never = header.chunk == NEVER;
         if !never && let Some(id) = self.opened.remove(&numbered) {
             transfers.has_left(connections, rank, id, false);
-            if self.left_early.len() < MOST_LEFT_EARLY {
+            if self.left_early.len() < MAX_LEFT_EARLY {
                 self.left_early.insert((id, rank));
             }
             // Answer before this rank can open the group, which it would announce at once, too.

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// Most operations that a peer may be ahead of this rank.
-const MOST_AHEAD: u64 = 1 << 18;
+const MAX_AHEAD: u64 = 1 << 18;
 
 /// A peer that is more operations ahead than this is asked to hold.
 const HELD_AHEAD: u64 = 1 << 10;
@@ -34,7 +34,7 @@ const ON_ITS_WAY: usize = 64 << 20;
 const NEAR: usize = 1 << 20;
 
 /// Most chunks that run at a time, however small they are.
-pub(super) const MOST_RUNNING: u32 = 128;
+pub(super) const MAX_RUNNING: u32 = 128;
 
 /// Chunks may be ahead of the oldest running chunk by this many windows. It limits what a peer may have to set aside
 /// before it gets what it needs.
@@ -168,7 +168,7 @@ impl Operations {
     /// Whether to read from a peer. See [`Lane::reads`](super::Lane).
     pub(super) fn reads(&self, peer: u32, groups: &Groups) -> bool {
         let near =
-            |group: &Group| group.closed || group.announced.saturating_sub(group.newest) < MOST_AHEAD / 2;
+            |group: &Group| group.closed || group.announced.saturating_sub(group.newest) < MAX_AHEAD / 2;
         self.held.is_empty() || groups.iter().all(near) || groups.lacks(peer, false)
     }
 
@@ -191,7 +191,7 @@ impl Operations {
             check_same(group.book.name(who), &known.shape, &asked)?;
             return if known.heard.insert(rank) { Ok(()) } else { Err(ProtocolError::Twice(header)) };
         }
-        if sequence <= group.newest || sequence > group.newest + MOST_AHEAD {
+        if sequence <= group.newest || sequence > group.newest + MAX_AHEAD {
             return Err(ProtocolError::Unknown(header));
         }
         let us = group.book.name(group.book.member());
@@ -353,7 +353,7 @@ impl Operations {
             return false;
         };
         let room = group.running < 2
-            || group.running < MOST_RUNNING
+            || group.running < MAX_RUNNING
                 && group.running_bytes < self.most_running_bytes
                 && group.window_used < self.flow.window;
         // The oldest running chunk may wait for others while all later ones complete.

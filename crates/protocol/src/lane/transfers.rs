@@ -6,7 +6,7 @@
 //! alternate with the frames of plans; only a few pieces wait on a connection at a time. A small transfer of an
 //! application is *eager*: its bytes come with its offer, and are kept until they are received.
 //!
-//! What a peer may offer ahead is limited, both in transfers ([`MOST_OFFERS`]) and in bytes that come with offers
+//! What a peer may offer ahead is limited, both in transfers ([`MAX_OFFERS`]) and in bytes that come with offers
 //! ([`KEPT`]). The receiver reports what it has stopped keeping, and treats a sender that exceeds a limit as faulty.
 //! Sends above the limits wait in the sender's memory.
 
@@ -26,13 +26,13 @@ pub const EAGER: usize = 64 << 10;
 pub const KEPT: usize = 1 << 20;
 
 /// Most transfers that a peer has offered and that no receive has matched.
-pub const MOST_OFFERS: u32 = 4096;
+pub const MAX_OFFERS: u32 = 4096;
 
 /// Bytes of every piece of a transfer except the last.
 pub const PIECE: usize = 128 << 10;
 
 /// Most pieces of transfers that wait to be written to a peer. Frames of plans thus wait behind no more than these.
-const MOST_PIECES: u32 = 2;
+const MAX_PIECES: u32 = 2;
 
 /// The receiver reports what it has stopped keeping once it is this many transfers, or [`REPORTED_BYTES`].
 const REPORTED_TRANSFERS: u32 = 16;
@@ -258,7 +258,7 @@ impl Transfers {
     /// Offers the sends that wait, while the peer may keep more.
     fn offer(&mut self, connections: &mut Connections, to: u32) {
         let peer = &mut self.peers[to as usize];
-        while peer.used < MOST_OFFERS
+        while peer.used < MAX_OFFERS
             && let Some(transfer) = peer.queued.pop_front()
         {
             let Transfer { id, label, region, .. } = transfer;
@@ -288,7 +288,7 @@ impl Transfers {
     /// Queues pieces of the sends that were asked for, in turn.
     fn queue_pieces(&mut self, connections: &mut Connections, to: u32) {
         let peer = &mut self.peers[to as usize];
-        while peer.pieces < MOST_PIECES
+        while peer.pieces < MAX_PIECES
             && let Some(Moving { number, transfer, next }) = peer.moving.pop_front()
         {
             let length = transfer.region.len() as u64;
@@ -453,7 +453,7 @@ impl Transfers {
         let bytes = if small { length } else { 0 };
         // The peer must count what is not yet reported to it as kept.
         let kept = (peer.kept + peer.unreported, (peer.kept_bytes + peer.unreported_bytes) as u64);
-        let fits = number == peer.next_from_peer && header.chunk <= 1 && kept.0 < MOST_OFFERS;
+        let fits = number == peer.next_from_peer && header.chunk <= 1 && kept.0 < MAX_OFFERS;
         let long = length > 1 << 48 || pieces(length) > u64::from(u32::MAX);
         if !fits
             || long

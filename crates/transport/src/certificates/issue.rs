@@ -13,10 +13,10 @@ const SKEW: Duration = Duration::from_secs(3600);
 
 /// The most days for which certificates may be valid. Single certificates cannot be revoked: after a loss, all have
 /// to be made again.
-pub const MOST_DAYS: u32 = 825;
+pub const MAX_DAYS: u32 = 825;
 
 /// The most ranks that can have certificates of their own.
-pub const MOST_RANKS: u32 = 4096;
+pub const MAX_RANKS: u32 = 4096;
 
 /// The most characters of a job's name in a certificate.
 const LONGEST_NAME: usize = 63;
@@ -57,8 +57,8 @@ pub struct Issued {
 /// # Errors
 /// A sentence that says which argument is invalid.
 pub fn issue(job: Option<&str>, ranks: u32, days: u32) -> Result<Issued, String> {
-    if !(1..=MOST_DAYS).contains(&days) {
-        return Err(format!("certificates cannot be valid for {days} days: give 1 to {MOST_DAYS}"));
+    if !(1..=MAX_DAYS).contains(&days) {
+        return Err(format!("certificates cannot be valid for {days} days: give 1 to {MAX_DAYS}"));
     }
     let now = SystemTime::now();
     issue_between(job, ranks, now - SKEW, now + Duration::from_secs(u64::from(days) * 86_400))
@@ -75,8 +75,8 @@ pub fn issue_between(
     ends: SystemTime,
 ) -> Result<Issued, String> {
     let (begins, ends) = (OffsetDateTime::from(begins), OffsetDateTime::from(ends));
-    if ranks > MOST_RANKS {
-        return Err(format!("cannot make a certificate for each of {ranks} ranks: give up to {MOST_RANKS}"));
+    if ranks > MAX_RANKS {
+        return Err(format!("cannot make a certificate for each of {ranks} ranks: give up to {MAX_RANKS}"));
     }
     let job = job.map(label).transpose()?;
     let failed = |error: rcgen::Error| format!("cannot make a certificate: {error}");

@@ -36,16 +36,16 @@ class Options:
 def reorder(measurements: str, options: Options, *, explain: bool, force: bool, as_json: bool, quiet: bool) -> int:
     """Searches for an order of hosts, writes it, and prints what it is worth; returns the exit status."""
     from syncline import reordering
-    from syncline.distances import read
+    from syncline.distances import read, read_hosts
     from syncline.reordering.difference import difference
 
     files = [_file(each, force=force) for each in options.write]
     nbytes = _quantity("bytes", "--bytes", options.bytes)
     limit_s = None if options.limit is None else _quantity("time", "--limit", options.limit) * 1e-12
     measured = read(measurements)
-    given = None if options.hosts is None else reordering.read_hosts(options.hosts)
-    names = measured.hosts if given is None else given.names
-    slots = dict(zip(names, (1,) * len(names) if given is None else given.slots, strict=True))
+    given = None if options.hosts is None else read_hosts(options.hosts)
+    names = measured.hosts if given is None else tuple(host.name for host in given)
+    slots = {host.name: host.slots for host in given or ()}
     with Waiting(quiet=quiet or as_json) as progress:
         found = reordering.reorder(
             measured,
@@ -57,7 +57,7 @@ def reorder(measurements: str, options: Options, *, explain: bool, force: bool, 
             limit_s=limit_s,
             progress=lambda done: progress(done, "search"),
         )
-    counts = [options.slots or slots[host] for host in found.hosts]
+    counts = [options.slots or slots.get(host, 1) for host in found.hosts]
     for form, path in files:
         reordering.write(form, path, found.hosts, counts)
     from syncline.reordering.screen import as_dict, screen

@@ -21,10 +21,10 @@ use syncline_units::{DimKind, LinkId, Rate, Time, Turn};
 use syncline_workload::Role;
 
 /// Limit on the links of paths and instructions of programs that are visited for one plan.
-const MOST_VISITED: u64 = 1 << 18;
+const MAX_VISITED: u64 = 1 << 18;
 
 /// The same limit in a regular fabric, where all groups are alike.
-const MOST_VISITED_REGULAR: u64 = 1 << 15;
+const MAX_VISITED_REGULAR: u64 = 1 << 15;
 
 /// In paths of more links than this, only the links next to the ends count.
 const LONG: usize = 32;
@@ -57,7 +57,7 @@ impl Survey {
             && role.is_grid()
             && role.axes.iter().all(|&axis| axis.size == 1 || context.dim(axis).is_some());
         let groups = if regular { 1 } else { role.groups() };
-        let most = if regular { MOST_VISITED_REGULAR } else { MOST_VISITED };
+        let most = if regular { MAX_VISITED_REGULAR } else { MAX_VISITED };
         let most = most / u64::from(groups.max(1)) / plan.phases.len().max(1) as u64;
         let (parts, counts) = (context.fabric.parts(), context.path_counts());
         let mut found =
