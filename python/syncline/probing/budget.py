@@ -14,10 +14,14 @@ DEFAULT_SAMPLES = 1_000
 """Samples of a pair, if neither their number nor a budget is given."""
 MOST_SAMPLES = 10_000
 """The most samples that a budget is spent on: as many as luo2020 5.2.2 takes."""
+PAIR_S = 10.0
+"""The longest that a pair echoes without a budget, once it has the least number of samples."""
 RATE_S = 0.3
 """Time for the transfers of a pair, without a budget."""
 LEAST_RATE_S, MOST_RATE_S = 0.1, 1.0
 """Time for the transfers of a pair with a budget."""
+MAX_SAMPLES = 1_000_000
+MAX_BUDGET_S = 7 * 86_400.0
 USED = 0.9
 """The share of the time left that is planned: rounds take longer at times."""
 
@@ -59,10 +63,6 @@ class Wanted:
                     allowed="above 0, at most a week",
                 )
             )
-
-
-MAX_SAMPLES = 1_000_000
-MAX_BUDGET_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.distances import Measured, Pair
 from syncline.input.problem import error, raise_errors
-from syncline.probing.budget import Costs, Plan, Wanted, plan
+from syncline.probing.budget import PAIR_S, Costs, Plan, Wanted, plan
 from syncline.probing.estimates import LEAST_SAMPLES, of_samples, rate_of
 from syncline.probing.launching import AgentError, Launch, Remote, remedy
 from syncline.probing.outcome import HostFailure, Outcome, PairFailure
@@ -47,8 +47,6 @@ CLOSE_S = 0.3
 """The part of a budget that is kept for ending agents."""
 CANCEL_S = 1.5
 """Time that agents have to answer once their measurement is cancelled."""
-PAIR_S = 10.0
-"""The longest that a pair echoes without a budget, once it has the least number of samples."""
 EXTRA_S = 5.0
 """Further time for a pair of slow hosts to get the least number of samples."""
 LARGEST_TRANSFER = 256 << 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,3 +46,23 @@ class Turns:
             return None
         self._begun = True
         return list(found)
+
+
+def full(hosts: int) -> Schedule:
+    """Makes the schedule that measures every pair in both directions."""
+    from syncline.probing.schedule import full_schedule
+
+    rounds = list(full_schedule(hosts))
+    return Schedule(rounds, len(rounds))
+
+
+def sampled(seed: int) -> MakeSchedule:
+    """Makes the schedule of few pairs that suffice to find groups of near hosts."""
+
+    def make(hosts: int) -> Schedule:
+        from syncline.probing.schedule import sampled_schedule
+
+        # 2 N log2 N probes, half as many as there are hosts in a round.
+        return Schedule(sampled_schedule(hosts, seed), 4 * max(math.ceil(math.log2(hosts)), 1))
+
+    return make

@@ -1,9 +1,12 @@
-"""Command-line options that change values of a scenario."""
+"""Command-line options that several commands parse: values of a scenario, and times."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline import _core
+from syncline.codes import Code
+from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override
 
 if TYPE_CHECKING:
@@ -18,3 +21,12 @@ def overrides(sets: Iterable[str], options: Mapping[str, tuple[str, str | None]]
     found = [Override.parse(text) for text in sets]
     found += [Override(path, value, flag) for flag, (path, value) in options.items() if value is not None]
     return found
+
+
+def seconds(flag: str, text: str) -> float:
+    """The time that an option gives, such as ``60s``. Raises :class:`SynclineError` if it is not a time."""
+    try:
+        return float(_core.parse_quantity("time", text)) / 1e12
+    except ValueError as problem:
+        message, remedy = problem.args
+        raise_errors(error(Code.BAD_UNIT, message, key=flag, found=text, help=remedy))

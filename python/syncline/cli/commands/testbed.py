@@ -8,8 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncline import _core
-from syncline.cli.commands.options import overrides
+from syncline.cli.commands.options import overrides, seconds
 from syncline.codes import Code
 from syncline.errors import ExitStatus, SynclineError
 from syncline.input.problem import error, raise_errors, shown
@@ -95,7 +94,7 @@ def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | No
     if not command:
         raise_errors(error(Code.MISSING_KEY, "no command is given", help=f"syncline testbed run {which} -- COMMAND"))
     chosen = None if hosts is None else _ranges(hosts)
-    timeout_s = None if timeout is None else _seconds(timeout)
+    timeout_s = None if timeout is None else seconds("--timeout", timeout)
     order: list[int] = []
 
     def choose(layout: Layout) -> None:
@@ -239,11 +238,3 @@ def _numbers(layout: Layout, ranges: Iterable[tuple[int, int]]) -> list[int]:
         allowed = f"at most {processes.MAX_RANKS}"
         raise_errors(error(Code.BAD_VALUE, "too many ranks", key="--hosts", found=ranks, allowed=allowed))
     return found
-
-
-def _seconds(text: str) -> float:
-    try:
-        return float(_core.parse_quantity("time", text)) / 1e12
-    except ValueError as problem:
-        message, remedy = problem.args
-        raise_errors(error(Code.BAD_UNIT, message, key="--timeout", found=text, help=remedy))
