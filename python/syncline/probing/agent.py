@@ -74,19 +74,17 @@ GRACE_S = 0.05
 MAX_ADDRESSES = 16
 
 BLOCK = 1 << 20
-TRANSFER = struct.Struct("!Q")
-"""Size of a transfer. 0 ends the connection."""
-FIRST_BYTES = 16 << 10
-"""A transfer is timed from when at most this many bytes of it have arrived."""
-ARRIVED = struct.Struct("!QQ")
-"""Bytes after the first ones that arrived, and nanoseconds between these and the last."""
+BATCH = struct.Struct("!QI")
+"""Size of each transfer of a batch, and how many follow each other without a pause. Size 0 ends the connection."""
 NONCE_BYTES = 16
 HELLO = struct.Struct("!4sII16s")
 """Magic, connecting host, host that it connects to, nonce."""
 FIRST_SIZE, LARGEST_SIZE = 64 << 10, 256 << 20
 GROWTH = 4
 REPEATS = 5
-"""Transfers of the final size that are timed, if there is time."""
+"""Transfers of the final size that are timed."""
+TRIED = 2
+"""Transfers of each smaller size, of which the last is timed."""
 MAX_BYTES = 1 << 30
 """The most bytes that one order sends."""
 MAX_CONNECTIONS = 16
@@ -333,18 +331,19 @@ class Answers:
         sock.settimeout(30)
         block = memoryview(bytearray(BLOCK))
         while True:
-            (size,) = TRANSFER.unpack(exactly(sock, TRANSFER.size))
-            if not 0 < size <= LARGEST_SIZE:
+            size, count = BATCH.unpack(exactly(sock, BATCH.size))
+            if not (0 < size <= LARGEST_SIZE and 0 < count <= 1 + REPEATS):
                 return
-            first = sock.recv_into(block, min(FIRST_BYTES, size))
-            began = time.perf_counter_ns()
-            left = size - first
-            while left and first:
-                got = sock.recv_into(block, min(BLOCK, left))
-                if not got:
-                    return
-                left -= got
-            sock.sendall(ARRIVED.pack(size - first, time.perf_counter_ns() - began))
+            ends = []
+            for _ in range(count):
+                left = size
+                while left:
+                    got = sock.recv_into(block, min(BLOCK, left))
+                    if not got:
+                        return
+                    left -= got
+                ends.append(time.perf_counter_ns())
+            sock.sendall(struct.pack(f"!{count}Q", *(end - ends[0] for end in ends)))
 
 
 def exactly(sock: socket.socket, count: int) -> bytes:
@@ -550,9 +549,9 @@ def measure_rate(
 ) -> dict[str, Any]:
     """Sends bytes to a host over one connection, in transfers of growing size.
 
-    Sizes grow as long as several transfers of the next size fit into the time; those of the last size count. The other
-    host times each transfer from its first bytes to its last, so bytes that are still in this host's buffers do not
-    count as sent.
+    The bytes are divided into transfers, which follow each other without a pause. The other host notes when each has
+    arrived, so bytes that are still in this host's buffers do not count as sent. Sizes grow as long as several
+    transfers of the next size fit into the time. The answer has the last size, and the times of its transfers.
     """
     candidates = order["to"]
     at = known.get(order["peer"])
@@ -584,41 +583,34 @@ def _transfers(
     sock.sendall(session.digest(b"client" + hello + nonce))
     block = memoryview(os.urandom(BLOCK))
     began = time.monotonic()
-    done: list[tuple[int, int, int]] = []
     moved = 0
 
-    def transfer(size: int) -> float:
+    def send(size: int, count: int) -> list[int]:
+        """Sends a batch; returns the nanoseconds that each transfer but the first took to arrive."""
         nonlocal moved
         sock.settimeout(max(order["limit_s"] - (time.monotonic() - began), 0.1))
-        sock.sendall(TRANSFER.pack(size))
-        left = size
+        sock.sendall(BATCH.pack(size, count))
+        left = size * count
         while left:
             left -= sock.send(block[: min(left, BLOCK)])
-        count, took_ns = ARRIVED.unpack(exactly(sock, ARRIVED.size))
-        moved += size
-        done.append((size, count, took_ns))
-        return float(took_ns) / 1e9
+        moved += size * count
+        ends = struct.unpack(f"!{count}Q", exactly(sock, 8 * count))
+        return [ends[at] - ends[at - 1] for at in range(1, count)]
 
-    def left_s() -> float:
-        return float(order["time_s"]) - (time.monotonic() - began)
+    def fits(size: int, took_ns: int) -> bool:
+        """Returns whether a try and a batch of this size fit into the time and the bytes that are left."""
+        transfers = TRIED + 1 + REPEATS
+        left_s = order["time_s"] - (time.monotonic() - began)
+        return moved + size * transfers <= MAX_BYTES and took_ns * transfers / 1e9 <= left_s
 
     size = FIRST_SIZE
-    took = transfer(size)
-    while not stopped.is_set():
-        larger = size * GROWTH
-        # As many transfers of the larger size as are wanted must fit, and then they last long enough.
-        if larger > min(LARGEST_SIZE, order["largest"]) or moved + larger * REPEATS > MAX_BYTES:
-            break
-        if GROWTH * took * REPEATS > left_s():
-            break
-        size = larger
-        took = transfer(size)
-    for _ in range(REPEATS - 1):
-        if stopped.is_set() or took > left_s():
-            break
-        took = transfer(size)
-    sock.sendall(TRANSFER.pack(0))
-    return {"transfers": done, "took_s": time.monotonic() - began}
+    took_ns = send(size, TRIED)[-1]
+    while not stopped.is_set() and size * GROWTH <= LARGEST_SIZE and fits(size * GROWTH, took_ns * GROWTH):
+        size *= GROWTH
+        took_ns = send(size, TRIED)[-1]
+    found = [took_ns] if stopped.is_set() else send(size, 1 + REPEATS)
+    sock.sendall(BATCH.pack(0, 0))
+    return {"size": size, "times_ns": found, "took_s": time.monotonic() - began}
 
 
 # --- Orders -----------------------------------------------------------------------------------------------------

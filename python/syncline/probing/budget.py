@@ -16,7 +16,7 @@ MOST_SAMPLES = 10_000
 """The most samples that a budget is spent on: as many as luo2020 5.2.2 takes."""
 PAIR_S = 10.0
 """The longest that a pair echoes without a budget, once it has the least number of samples."""
-RATE_S = 0.3
+RATE_S = 0.5
 """Time for the transfers of a pair, without a budget."""
 LEAST_RATE_S, MOST_RATE_S = 0.1, 1.0
 """Time for the transfers of a pair with a budget."""

@@ -49,7 +49,6 @@ CANCEL_S = 1.5
 """Time that agents have to answer once their measurement is cancelled."""
 EXTRA_S = 5.0
 """Further time for a pair of slow hosts to get the least number of samples."""
-LARGEST_TRANSFER = 256 << 20
 STRANGERS = 3
 """A host that could not be measured with this many others, and with none at all, has failed."""
 LEAST_ECHO_S = 50e-6
@@ -322,7 +321,6 @@ class _Coordinator:
                 order="rate",
                 time_s=chosen.rate_s,
                 limit_s=chosen.rate_s + EXTRA_S,
-                largest=LARGEST_TRANSFER,
             )
             for (a, b), answer in answers.items():
                 self._keep_rate(a, b, answer)
@@ -405,13 +403,10 @@ class _Coordinator:
             why = answer.get("why", "")
             self._missing.setdefault((a, b), f"no TCP connection for transfers: {why}")
             return
-        rate, transfers = rate_of([(size, count, ns) for size, count, ns in answer["transfers"]])
-        if rate is None:
-            self._missing.setdefault((a, b), "no transfer was long enough to be timed")
-            return
+        rate = rate_of(answer["size"], answer["times_ns"])
         self._met(a, b, None)
         pair = self._pairs.get((a, b), Pair())
-        self._pairs[a, b] = replace(pair, rate_bytes_per_s=rate, transfers=transfers)
+        self._pairs[a, b] = replace(pair, rate_bytes_per_s=rate, transfers=len(answer["times_ns"]))
 
     def _met(self, a: int, b: int, address: str | None) -> None:
         self._missing.pop((a, b), None)

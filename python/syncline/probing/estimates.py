@@ -66,17 +66,6 @@ def of_samples(samples: Sequence[float], lost: int = 0, duplicates: int = 0) -> 
     )
 
 
-def rate_of(transfers: Sequence[tuple[int, int, int]]) -> tuple[float | None, int]:
-    """Returns the median rate of the largest transfers, in bytes per second, and how many these are.
-
-    A transfer is its size, the bytes after the first ones, and the nanoseconds in which these arrived. Smaller
-    transfers come first and only open TCP's window. Transfers of one size are timed at least once in its growth.
-    """
-    timed = [(size, count, ns) for size, count, ns in transfers if count > 0 and ns > 0]
-    if not timed:
-        return None, 0
-    largest = max(size for size, _, _ in timed)
-    rates = [count * 1e9 / ns for size, count, ns in timed if size == largest]
-    # The first transfer of a size may still open the window.
-    rates = rates[1:] or rates
-    return statistics.median(rates), len(rates)
+def rate_of(size: int, times_ns: Sequence[int]) -> float:
+    """Returns the median rate of transfers of ``size`` bytes, in bytes per second."""
+    return statistics.median(size * 1e9 / max(each, 1) for each in times_ns)
