@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 from syncline.probing.estimates import LEAST_SAMPLES
-from syncline.quantity import counted, duration
+from syncline.quantity import counted, time
 
 DEFAULT_SAMPLES = 1_000
 """Samples of a pair, if neither their number nor a budget is given."""
@@ -21,6 +21,7 @@ RATE_S = 0.5
 LEAST_RATE_S, MOST_RATE_S = 0.1, 1.0
 """Time for the transfers of a pair with a budget."""
 MAX_SAMPLES = 1_000_000
+LEAST_BUDGET_S = 2.0
 MAX_BUDGET_S = 7 * 86_400.0
 USED = 0.9
 """The share of the time left that is planned: rounds take longer at times."""
@@ -53,14 +54,15 @@ class Wanted:
                     help=f"fewer than {LEAST_SAMPLES} samples give no 95 % interval of the 10th percentile",
                 )
             )
-        if self.budget_s is not None and not 0 < self.budget_s <= MAX_BUDGET_S:
+        if self.budget_s is not None and not LEAST_BUDGET_S <= self.budget_s <= MAX_BUDGET_S:
             raise_errors(
                 error(
                     Code.BAD_VALUE,
                     "the budget is out of range",
                     key="--budget",
                     found=f"{self.budget_s:g} s",
-                    allowed="above 0, at most a week",
+                    allowed=f"{LEAST_BUDGET_S:g} s to a week",
+                    help="starting agents and first contact take a second or more",
                 )
             )
 
@@ -100,14 +102,14 @@ def plan(wanted: Wanted, rounds: int, costs: Costs, left_s: float | None, spent_
         whole = spent_s + least_s * rounds / USED
         # Round up generously: a suggestion that fails again would not help.
         suggestion = math.ceil(1.25 * whole / 5) * 5
-        what = [counted(wish, "sample")] * wanted.rtt + ["transfers"] * wanted.rate
+        what = [f"{wish:,} samples"] * wanted.rtt + ["transfers"] * wanted.rate
         raise_errors(
             error(
                 Code.BAD_DISTANCES,
                 f"the budget is too short for {counted(rounds, 'round')} with {' and '.join(what)} of each pair",
                 key="--budget",
-                found=duration(spent_s + left_s),
-                help=f"--budget {suggestion}s suffices; or fewer pairs: --schedule sampled",
+                found=time(spent_s + left_s),
+                help=f"--budget {suggestion}s suffices; or fewer --samples, or fewer pairs: --schedule sampled",
             )
         )
     spare_s = each_s - costs.step_s * steps

@@ -191,7 +191,7 @@ class _Coordinator:
         within_s = START_S if budget is None else min(START_S, budget / 2)
         turns = asyncio.Semaphore(AT_ONCE)
         secret = secrets.token_hex(32)
-        resolving = asyncio.create_task(self._resolve())
+        resolving = self._resolve()
 
         async def start(number: int, host: Host) -> None:
             async with turns:
@@ -223,20 +223,29 @@ class _Coordinator:
         if len(self._live()) < 2:
             self._raise_nothing()
 
-    async def _resolve(self) -> dict[str, list[str]]:
+    def _resolve(self) -> asyncio.Future[dict[str, list[str]]]:
         """Looks up the names of hosts that are given without an address. Names need not have one here."""
         loop = asyncio.get_running_loop()
+        done: asyncio.Future[dict[str, list[str]]] = loop.create_future()
+        names = [host.name for host in self._hosts if host.address is None and not _is_address(host.name)]
         found: dict[str, list[str]] = {}
 
-        async def look(name: str) -> None:
-            with contextlib.suppress(OSError, UnicodeError):
-                got = await loop.getaddrinfo(name.rpartition("@")[2], None, type=socket.SOCK_DGRAM)
-                found[name] = list(dict.fromkeys(str(each[4][0]) for each in got))
+        def finish() -> None:
+            if not done.done():
+                done.set_result(dict(found))
 
-        names = [host.name for host in self._hosts if host.address is None and not _is_address(host.name)]
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.gather(*(look(name) for name in names)), RESOLVE_S)
-        return dict(found)
+        def look() -> None:
+            for name in names:
+                with contextlib.suppress(OSError, UnicodeError):
+                    got = socket.getaddrinfo(name.rpartition("@")[2], None, type=socket.SOCK_DGRAM)
+                    found[name] = list(dict.fromkeys(str(each[4][0]) for each in got))
+            with contextlib.suppress(RuntimeError):  # the probe is over
+                loop.call_soon_threadsafe(finish)
+
+        # A look-up cannot be interrupted, so nothing waits for this thread.
+        threading.Thread(target=look, daemon=True).start()
+        loop.call_later(RESOLVE_S, finish)
+        return done
 
     async def _keep_alive(self) -> None:
         while True:

@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
 import secrets
 import shlex
 import shutil
+import signal
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -107,6 +109,7 @@ class Remote:
     """An agent on a host."""
 
     process: asyncio.subprocess.Process
+    transport: asyncio.SubprocessTransport
     token: str
     hello: dict[str, Any] = field(default_factory=dict)
     """The agent's first words: its Python, and the addresses of its host."""
@@ -124,28 +127,23 @@ class Remote:
 
         :raises AgentError: it does not, within ``within_s`` seconds.
         """
+        loop = asyncio.get_running_loop()
         try:
-            process = await asyncio.create_subprocess_exec(
+            transport, protocol = await loop.subprocess_exec(
+                lambda: asyncio.subprocess.SubprocessStreamProtocol(limit=MAX_LINE, loop=loop),
                 *command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                limit=MAX_LINE,
                 # Ctrl-C is for the coordinator alone. Without a terminal, nothing can ask for a password.
                 start_new_session=True,
             )
         except OSError as problem:
             raise AgentError(f"cannot start {command[0]}: {(problem.strerror or str(problem)).lower()}") from None
-        made = cls(process, secrets.token_hex(8))
+        made = cls(asyncio.subprocess.Process(transport, protocol, loop), transport, secrets.token_hex(8))
         made._tasks.append(asyncio.create_task(made._keep_errors()))
         try:
             await asyncio.wait_for(made._begin(), within_s)
         except TimeoutError:
             await made.end()
             raise AgentError(f"no answer within {within_s:.3g} s{made._said()}") from None
-        except AgentError:
-            await made.end()
-            raise
         except BaseException:
             await made.end()
             raise
@@ -191,10 +189,12 @@ class Remote:
         try:
             await asyncio.wait_for(self.process.wait(), END_S if self.hello else 0.2)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
+            # With all processes of its session that it has started.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self.process.wait(), END_S)
+        self.transport.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -305,7 +305,10 @@ def remedy(reasons: str) -> str | None:
             ("not found", "No such file", "status 127"),
             "install Python 3.8 or newer there, or name it: --launch '.. python3.11 -'",
         ),
-        (("Python is",), "name a newer Python: --launch 'ssh -oBatchMode=yes {host} python3.11 -'"),
+        (
+            ("Python is", "Unknown option", "python -h"),
+            "name a newer Python: --launch 'ssh -oBatchMode=yes {host} python3.11 -'",
+        ),
         (("no answer within",), "run the launch command by hand, and see what it waits for"),
     ):
         if any(word in reasons for word in words):
