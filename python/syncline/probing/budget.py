@@ -113,7 +113,8 @@ def plan(wanted: Wanted, rounds: int, costs: Costs, left_s: float | None, spent_
             )
         )
     spare_s = each_s - costs.step_s * steps
-    rate_s = min(max(spare_s / steps, LEAST_RATE_S), MOST_RATE_S) if wanted.rate else 0.0
+    echoes_s = wish * costs.echo_s if wanted.rtt else 0.0
+    rate_s = min(max(spare_s / steps, LEAST_RATE_S), MOST_RATE_S, spare_s - echoes_s) if wanted.rate else 0.0
     if not wanted.rtt:
         return Plan(0, rate_s)
     possible = math.floor((spare_s - rate_s) / costs.echo_s)
