@@ -15,8 +15,9 @@ def test_a_generator_is_sent_the_results_of_each_round():
     seen = []
 
     def rounds():
-        for pairs in ([(0, 1)], [(2, 3)], [(0, 3)]):
-            seen.append((yield pairs))
+        seen.append((yield [(0, 1)]))
+        seen.append((yield [(2, 3)]))
+        seen.append((yield [(0, 3)]))
 
     turns = Turns(Schedule(rounds(), 3))
     results = {}

@@ -11,7 +11,7 @@ def tournament(hosts: int) -> Schedule:
     rounds = []
     for _ in range(len(players) - 1):
         half = len(players) // 2
-        pairs = [(a, b) for a, b in zip(players[:half], reversed(players[half:])) if None not in (a, b)]
+        pairs = [(a, b) for a, b in zip(players[:half], reversed(players[half:]), strict=True) if None not in (a, b)]
         rounds += [pairs, [(b, a) for a, b in pairs]]
         players = [players[0], players[-1], *players[1:-1]]
     return Schedule(rounds, len(rounds))
