@@ -155,6 +155,7 @@ class _Coordinator:
                 finally:
                     beating.cancel()
             finally:
+                self._live()
                 await asyncio.gather(*(each.remote.end() for each in self._members.values()))
         if not self._pairs:
             if self._interrupted:
@@ -477,7 +478,6 @@ class _Coordinator:
 
     def _raise_nothing(self) -> None:
         """Raises the error of a probe without any measurement."""
-        self._live()
         reasons = [f"{self._hosts[at].name}: {why}" for at, why in sorted(self._failures.items())]
         reasons += [f"{self._hosts[a].name} to {self._hosts[b].name}: {why}" for (a, b), why in self._missing.items()]
         udp = any("UDP is blocked" in why for why in reasons)
