@@ -63,6 +63,7 @@ def test_failed_hosts_give_an_exit_status_unless_they_are_allowed(cli):
         (("--hosts", "nowhere"), "SL0105", 3),
         (("a", "b", "--budget", "5"), "SL0104", 2),
         (("a", "b", "--samples", "3"), "SL0102", 2),
+        (("a", "b", "--what", "rate", "--schedule", "sampled"), "SL0102", 2),
         (("a", "b", "--tls", "certs"), "SL0102", 2),
         (("a", "b", "--job"), "SL0102", 2),
         (("a", "b", "--launch", "no-such-program -"), "SL0102", 2),

@@ -85,5 +85,5 @@ def test_the_command_probes_a_job(cli):
 
 def test_numbers_that_were_not_measured_are_absent():
     nan = float("nan")
-    rows = [1e-5, 2e-5, nan, 30.0, nan, 0.0, 1.0], [nan, nan, nan, 0.0, 5e8, 4.0, 1.0]
-    assert _pair(*rows) == Pair(rtt_s=1e-5, rtt_median_s=2e-5, samples=30, rate_bytes_per_s=5e8, transfers=4)
+    assert _pair([1e-5, 2e-5, nan, 30.0, nan, 0.0, 1.0]) == Pair(rtt_s=1e-5, rtt_median_s=2e-5, samples=30)
+    assert _pair([nan, nan, nan, 0.0, 5e8, 4.0, 1.0]) == Pair(rate_bytes_per_s=5e8, transfers=4)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from syncline import distances
 from syncline.probing.budget import Wanted
 from syncline.probing.coordinator import probe
 from syncline.probing.hosts import from_names
@@ -62,6 +63,19 @@ def test_hosts_of_other_racks_are_farther_away(bed):
     # Two bridges and a trunk more each way.
     assert max(near) < min(far)
     assert outcome.addresses == {host.name: f"10.77.0.{number}" for number, host in enumerate(bed, start=1)}
+
+
+def test_ranks_of_a_job_measure_the_rates_of_links(cli):
+    spec = cli.write("bed.yaml", RACKS.format(name=f"probe-{os.getpid()}"))
+    command = [sys.executable, "-m", "syncline", "probe", "--job", "--insecure", "--what", "both", "--samples", "50"]
+    done = cli("testbed", "run", spec, "--hosts", "0-2", "--", *command, "--schedule", "full", "--out", "job.csv")
+    assert done.returncode == 0, done.stderr
+    measured = distances.read(str(cli.folder / "job.csv"))
+    assert len(measured.pairs) == 6
+    for (a, b), pair in measured.pairs.items():
+        bits = 200e6 if {a, b} == {0, 1} else 100e6
+        # Three ranks have one pair in a round. A busy machine may let through less.
+        assert 0.75 * PAYLOAD * bits < pair.rate_bytes_per_s * 8 < 1.03 * bits
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SPACE = 0x50_52_4F_42_45
 """The space of tags of all messages of a probe."""
-ECHO, ORDER, DATA, TIMES = range(4)
-"""Tags: echoes; what the next batch of transfers is; transfers; their times."""
+ECHO, ORDER, DATA = range(3)
+"""Tags: echoes; the size of the next transfer, or 0; transfers."""
 MESSAGE = 8
 """Bytes of an echo. Its first byte is 1 in the last one."""
 FIRST_SIZE, LARGEST_SIZE = 256 << 10, 64 << 20
@@ -38,9 +38,6 @@ GROWTH = 4
 REPEATS = 5
 """Transfers of the final size that are timed."""
 NAME_BYTES = 64
-_ROW = 7
-"""Numbers that a rank shares after a round: round trip, its median and error, samples; rate and transfers of what it
-received; seconds since the start."""
 
 
 def probe(
@@ -159,7 +156,8 @@ class _Probe:
     def _round(self, pairs: Round, chosen: Plan, share_s: float | None) -> Results:
         """Measures the pairs of a round; returns the results of all."""
         to, source = self._partner(pairs)
-        row = [math.nan] * 3 + [0.0, math.nan, 0.0]
+        # Round trip, its median and error, samples, rate and transfers.
+        row = [math.nan, math.nan, math.nan, 0.0, math.nan, 0.0]
         if self._wanted.rtt:
             if to is not None:
                 time_s = PAIR_S if share_s is None else max(share_s - chosen.rate_s, 0.01)
@@ -172,11 +170,11 @@ class _Probe:
             # Transfers of one pair would slow the echoes of others.
             self._ranks.barrier().wait()
             if to is not None:
-                self._transfer(to, chosen.rate_s)
+                row[4:] = self._transfer(to, chosen.rate_s)
             elif source is not None:
-                row[4:6] = self._receive_transfers(source)
+                self._receive_transfers(source)
         rows = self._shared([*row, time.monotonic() - self._began])
-        return {(a, b): _pair(rows[a], rows[b]) for a, b in pairs}
+        return {(a, b): _pair(rows[a]) for a, b in pairs}
 
     def _echo(self, to: int, count: int, time_s: float) -> list[float]:
         """Sends messages to a rank that sends them back; returns the round trips in seconds."""
@@ -201,51 +199,48 @@ class _Probe:
             self._receive(message, source, ECHO).wait()
             self._send(message, source, ECHO).wait()
 
-    def _transfer(self, to: int, time_s: float) -> None:
-        """Sends batches of messages to a rank. Sizes grow as long as several of the next size fit into the time."""
+    def _transfer(self, to: int, time_s: float) -> tuple[float, int]:
+        """Sends messages to a rank; returns the median rate in bytes per second, and how many messages it is of.
+
+        The time of a message ends when the receiver's answer arrives, so the rate is a little too low, the less so the
+        larger messages are. Sizes grow as long as several messages of the next size fit into the time.
+        """
         began = time.monotonic()
         size = FIRST_SIZE
-        data = bytearray(size)
-        took_s = self._batch(data, to, 2)
-        while (larger := size * GROWTH) <= LARGEST_SIZE:
-            if GROWTH * took_s * (REPEATS + 2) > time_s - (time.monotonic() - began):
+        took_s = self._time(to, bytearray(size))
+        while size * GROWTH <= LARGEST_SIZE:
+            if GROWTH * took_s * (REPEATS + 1) > time_s - (time.monotonic() - began):
                 break
-            size = larger
-            data = bytearray(size)
-            took_s = self._batch(data, to, 2)
-        self._batch(data, to, 1 + REPEATS)
-        self._send(bytearray(array("q", [0, 0]).tobytes()), to, ORDER).wait()
+            size *= GROWTH
+            took_s = self._time(to, bytearray(size))
+        data = bytearray(size)
+        rates = [size / self._time(to, data) for _ in range(REPEATS)]
+        self._send(array("q", [0]), to, ORDER).wait()
+        return statistics.median(rates), len(rates)
 
-    def _batch(self, data: bytearray, to: int, count: int) -> float:
-        """Sends ``count`` messages; returns the time that the last ones took to arrive, in seconds."""
-        self._send(bytearray(array("q", [len(data), count]).tobytes()), to, ORDER).wait()
-        times = array("d", bytes(8 * count))
-        waiting = self._receive(times, to, TIMES)
-        for each in [self._send(data, to, DATA) for _ in range(count)]:
-            each.wait()
-        waiting.wait()
-        return times[-1] - times[-2]
+    def _time(self, to: int, data: bytearray) -> float:
+        """Sends a message; returns the seconds until the receiver has answered that it has all of it."""
+        self._send(array("q", [len(data)]), to, ORDER).wait()
+        answer = self._receive(bytearray(MESSAGE), to, DATA)
+        start = time.perf_counter()
+        # A send may be over while bytes still wait in this host's buffers.
+        sending = self._send(data, to, DATA)
+        answer.wait()
+        took_s = time.perf_counter() - start
+        sending.wait()
+        return max(took_s, 1e-9)
 
-    def _receive_transfers(self, source: int) -> tuple[float, int]:
-        """Receives batches; returns the median rate of the last one, in bytes per second, and its timed messages."""
-        rates: list[float] = []
-        order = array("q", [0, 0])
+    def _receive_transfers(self, source: int) -> None:
+        """Receives the messages of :meth:`_transfer`."""
+        order, buffer = array("q", [0]), bytearray()
         while True:
             self._receive(order, source, ORDER).wait()
-            size, count = order
-            if not size:
-                return (statistics.median(rates), len(rates)) if rates else (math.nan, 0)
-            # While one message arrives, the next is already expected: the sender need not wait in between.
-            buffers = [bytearray(size), bytearray(size)]
-            waiting = [self._receive(buffers[at], source, DATA) for at in range(min(2, count))]
-            times = array("d")
-            for at in range(count):
-                waiting[at].wait()
-                times.append(time.perf_counter())
-                if at + 2 < count:
-                    waiting.append(self._receive(buffers[at % 2], source, DATA))
-            rates = [size / max(times[at] - times[at - 1], 1e-9) for at in range(1, count)]
-            self._send(times, source, TIMES).wait()
+            if not order[0]:
+                return
+            if len(buffer) != order[0]:
+                buffer = bytearray(order[0])
+            self._receive(buffer, source, DATA).wait()
+            self._send(bytearray(MESSAGE), source, DATA).wait()
 
     def _send(self, buffer: bytearray | array[float] | array[int], to: int, tag: int) -> Pending:
         return self._ranks.send(buffer, to, tag, space=SPACE)
@@ -254,10 +249,9 @@ class _Probe:
         return self._ranks.receive(buffer, source, tag, space=SPACE)
 
 
-def _pair(origin: Sequence[float], target: Sequence[float]) -> Pair:
-    """Returns what the rows of two ranks say of their path."""
-    rtt, median, error, samples = origin[:4]
-    rate, transfers = target[4:6]
+def _pair(row: Sequence[float]) -> Pair:
+    """Returns what the row of a rank says of its path to the rank that it measured."""
+    rtt, median, error, samples, rate, transfers = row[:6]
     return Pair(
         rtt_s=_given(rtt),
         rtt_median_s=_given(median),

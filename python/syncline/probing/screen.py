@@ -78,7 +78,7 @@ def _about_round_trips(outcome: Outcome) -> Iterator[str]:
 
 def _about_rates(rates: Sequence[float]) -> Iterator[str]:
     if rates:
-        yield "Rates are those of one TCP connection."
+        yield "Rates are those of one connection."
 
 
 def problems(outcome: Outcome) -> Iterator[str]:

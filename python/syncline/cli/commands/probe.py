@@ -80,6 +80,17 @@ class ProbeOptions:
 def probe(options: ProbeOptions) -> int:
     """Probes hosts or ranks, writes the file and prints a summary; returns the exit status."""
     wanted = options.wanted()
+    if options.sampled and not options.rtt:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "a sampled schedule follows round trips",
+                key="--what",
+                found="rate",
+                allowed="rtt, both",
+                help="--what both; or --schedule full",
+            )
+        )
     return _of_job(options, wanted) if options.job else _of_hosts(options, wanted)
 
 
@@ -102,7 +113,7 @@ def _of_hosts(options: ProbeOptions, wanted: Wanted) -> int:
 
 def _of_job(options: ProbeOptions, wanted: Wanted) -> int:
     from syncline.probing.job import probe as call
-    from syncline.runtime import Communicator, Security
+    from syncline.runtime import Communicator, Meeting, Security
     from syncline.runtime.addresses import setting
 
     for name, value in (("HOSTS", options.names), ("--hosts", options.hosts), ("--launch", options.launch)):
@@ -113,7 +124,7 @@ def _of_job(options: ProbeOptions, wanted: Wanted) -> int:
     if setting(os.environ, "RANK", None) == 0:
         _require_writable(options)
     security = Security(key_file=options.key_file, tls=options.tls, insecure=options.insecure)
-    with Communicator.join(job="syncline-probe", security=security) as ranks:
+    with Communicator.join(job="syncline-probe", meeting=Meeting(interfaces=_interfaces()), security=security) as ranks:
         if ranks.world < 2:
             raise_errors(error(Code.BAD_DISTANCES, "a probe needs at least 2 ranks", key="WORLD_SIZE", found="1 rank"))
         quiet = options.quiet or options.as_json or ranks.rank != 0
@@ -122,6 +133,18 @@ def _of_job(options: ProbeOptions, wanted: Wanted) -> int:
         if ranks.rank == 0:
             return _report(outcome, options)
     return ExitStatus.INTERRUPTED if outcome.interrupted else ExitStatus.DONE
+
+
+def _interfaces() -> list[str] | None:
+    """The address from which this host reaches rank 0; None if the environment gives addresses, or only loopback."""
+    from syncline.runtime.addresses import toward
+
+    address = os.environ.get("MASTER_ADDR", "")
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal() and ":" not in host:
+        address = host
+    own = toward(address) if address and "SYNCLINE_ADDRESSES" not in os.environ else None
+    return None if own is None else [own]
 
 
 def _report(outcome: Outcome, options: ProbeOptions) -> int:
