@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -108,6 +109,15 @@ def test_addresses_come_from_the_host_list():
         probe([hosts[0], Host("two", "198.51.100.1")], PLAIN, tournament, FEW)
     note = raised.value.diagnostics[0]["notes"][0]
     assert note.startswith("two: no address can be used: 198.51.100.1: cannot assign requested address (its addresses")
+
+
+def test_hosts_may_have_ipv6_addresses():
+    if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this machine has no IPv6")
+    hosts = [Host("one", "::1"), Host("two", "::1")]
+    outcome = probe(hosts, PLAIN, tournament, Wanted(rate=True, samples=40))
+    assert outcome.complete
+    assert outcome.addresses == {"one": "::1", "two": "::1"}
 
 
 def test_lost_packets_of_a_host_are_counted(tmp_path):

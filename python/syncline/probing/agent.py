@@ -7,13 +7,15 @@ when stdin closes, or when no order has come for a while.
 Orders are lines of JSON on stdin. Answers are lines on stdout: the token that the coordinator chose, a space, and JSON,
 so that whatever else prints to stdout cannot be taken for an answer. The first order brings the session's secret:
 
-=========  ============================================================================================
+========== ============================================================================================
 ``begin``  secret, number of this host, addresses to use: binds sockets, and answers echoes and transfers
 ``echo``   sends echo requests to another host, one at a time, and answers with the round trips
 ``rate``   sends bytes to another host, and answers with how long they took to arrive
+``cancel`` ends the measurement that is under way, which answers with what it has
+``count``  answers with the number of packets and connections that were not of this session
 ``alive``  keeps the agent running
 ``stop``   ends it
-=========  ============================================================================================
+========== ============================================================================================
 
 Packets of echoes carry the number of the round, a sequence number, the numbers of both hosts, and a keyed BLAKE2b
 digest of these under the session's secret. A packet with a wrong digest, of an older round or for another host is

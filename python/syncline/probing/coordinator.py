@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
+import resource
 import secrets
 import signal
 import socket
@@ -37,6 +38,8 @@ START_S = 20.0
 """Time for an agent to start, or half of the budget if that is less."""
 AT_ONCE = 64
 """Agents that are started at the same time."""
+PIPES, OTHER_FILES = 4, 256
+"""Open files for each agent, at most, and for everything else."""
 RESOLVE_S = 2.0
 """Time to look up the names of hosts."""
 ALIVE_S, SILENCE_S = 10.0, 60.0
@@ -82,6 +85,7 @@ def probe(
                 help="name them: syncline probe HOST HOST ..; or list them in a file: --hosts FILE",
             )
         )
+    _allow_files(len(hosts))
     coordinator = _Coordinator(list(hosts), launch, schedule, wanted, port, tell)
     return asyncio.run(coordinator.run())
 
@@ -467,7 +471,7 @@ class _Coordinator:
             reordered=self._reordered,
             ignored=self._ignored,
             addresses={each.host.name: each.reached for each in members if each.reached},
-            several=tuple(each.host.name for each in members if len(each.bound) > 1),
+            several=tuple(each.host.name for each in members if _ambiguous(each)),
             hosts=tuple(HostFailure(self._hosts[at].name, why) for at, why in sorted(self._failures.items())),
             pairs=tuple(
                 PairFailure(self._hosts[a].name, self._hosts[b].name, why) for (a, b), why in sorted(missing.items())
@@ -507,6 +511,33 @@ MAX_REASONS = 8
 
 def _more(count: int) -> list[str]:
     return [f"and {count} more"] if count > 0 else []
+
+
+def _ambiguous(member: _Member) -> bool:
+    """Returns whether a host has other addresses of the family of the one that was used."""
+    return sum((":" in address) == (":" in (member.reached or "")) for address, *_ in member.bound) > 1
+
+
+def _allow_files(hosts: int) -> None:
+    """Lets this process open the pipes to all agents.
+
+    :raises SynclineError: the system allows fewer.
+    """
+    needed = PIPES * hosts + OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise_errors(
+            error(
+                Code.BAD_DISTANCES,
+                f"agents on {hosts:,} hosts need {needed:,} open files",
+                key="HOSTS",
+                found=f"a limit of {hard:,}",
+                help=f"raise the limit as root: ulimit -Hn {needed}",
+            )
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _is_address(name: str) -> bool:
