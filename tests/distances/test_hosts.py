@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from syncline.distances import read_hosts
+from syncline.distances import Host, read_hosts
+from syncline.distances.hosts import named
 from syncline.errors import SynclineError
 
 
@@ -49,3 +50,16 @@ def test_addresses_are_read(tmp_path: Path) -> None:
     (tmp_path / "hosts").write_text("a slots=2 address=10.0.0.1\nb address=fe80::1\n", "utf-8")
     hosts = read_hosts(str(tmp_path / "hosts"))
     assert [(host.address, host.slots) for host in hosts] == [("10.0.0.1", 2), ("fe80::1", 1)]
+
+
+def test_a_misspelt_key_gets_a_suggestion(tmp_path: Path) -> None:
+    with pytest.raises(SynclineError) as refused:
+        listed(tmp_path, "a adress=10.0.0.1\n")
+    assert refused.value.diagnostics[0]["nearest"] == "address"
+
+
+@pytest.mark.parametrize("names", [["a", "a"], ["a", ""], ["a", "-b"], ["a b"], ["a" * 254]])
+def test_names_on_the_command_line_are_checked(names: list[str]) -> None:
+    with pytest.raises(SynclineError):
+        named(names)
+    assert named(["b", "a"]) == [Host("b"), Host("a")]

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from syncline.distances.hosts import Host, named
 from syncline.errors import SynclineError
 from syncline.probing.budget import Wanted
 from syncline.probing.coordinator import probe
-from syncline.probing.hosts import Host, from_names
 from syncline.probing.launching import Launch
 from syncline.probing.rounds import Schedule
 from tests.probing.turns import tournament
@@ -27,7 +27,7 @@ START = f"exec {sys.executable} -q -i -u"
 
 
 def names(count):
-    return from_names([f"127.0.0.{number}" for number in range(2, 2 + count)])
+    return named([f"127.0.0.{number}" for number in range(2, 2 + count)])
 
 
 def shell(script):

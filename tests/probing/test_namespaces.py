@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from syncline import distances
+from syncline.distances.hosts import named
 from syncline.probing.budget import Wanted
 from syncline.probing.coordinator import probe
-from syncline.probing.hosts import from_names
 from syncline.probing.launching import Launch
 from syncline.probing.rounds import Schedule
 from syncline.testbed import lifecycle
@@ -35,7 +35,7 @@ def bed(tmp_path):
     spec = tmp_path / "bed.yaml"
     spec.write_text(RACKS.format(name=f"probe-{os.getpid()}"), "utf-8")
     with lifecycle.temporary(read(str(spec), [])) as layout:
-        yield from_names([layout.namespace(host.number) for host in layout.hosts])
+        yield named([layout.namespace(host.number) for host in layout.hosts])
 
 
 def alone(hosts):
@@ -91,7 +91,7 @@ def slow():
             run(f"ip -n {name} address add 10.78.0.{number}/24 dev eth0")
             run(f"ip -n {name} link set eth0 up")
         run(f"tc -n {first} qdisc add dev eth0 root tbf rate 72kbit burst 200 limit 3000")
-        yield from_names([first, second])
+        yield named([first, second])
     finally:
         for name in (first, second):
             subprocess.run(["ip", "netns", "delete", name], check=False, capture_output=True)

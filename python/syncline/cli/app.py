@@ -15,6 +15,7 @@ GROUPS = {
     "results": ("compare", "explain"),
     "installation": ("doctor", "astra-sim"),
     "design": ("design",),
+    "probe": ("probe",),
     "reorder": ("reorder",),
     "hub": ("hub",),
     "testbed": ("testbed",),

@@ -31,7 +31,7 @@ from syncline.quantity import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from syncline.probing.hosts import Host
+    from syncline.distances.hosts import Host
     from syncline.probing.rounds import MakeSchedule, Results
 
 START_S = 20.0

@@ -17,8 +17,8 @@ from syncline.terminal.streams import console, print_diagnostics, say, show, sho
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.distances.hosts import Host
     from syncline.probing.budget import Wanted
-    from syncline.probing.hosts import Host
     from syncline.probing.outcome import Outcome
     from syncline.probing.rounds import MakeSchedule
 
@@ -62,7 +62,7 @@ class ProbeOptions:
 
     def listed(self) -> list[Host]:
         """The hosts to probe. Raises :class:`SynclineError` if they are not valid."""
-        from syncline.probing.hosts import from_file, from_names
+        from syncline.distances.hosts import named, read_hosts
 
         if self.hosts is not None and self.names:
             raise_errors(
@@ -74,7 +74,7 @@ class ProbeOptions:
                     allowed="names, or a file",
                 )
             )
-        return from_names(self.names) if self.hosts is None else from_file(self.hosts)
+        return named(self.names) if self.hosts is None else read_hosts(self.hosts)
 
 
 def probe(options: ProbeOptions) -> int:
