@@ -1,0 +1,288 @@
+"""Finds groups of hosts that are near each other.
+
+1. Distances become logarithms: noise of round trips is relative and skewed to the right, and in logarithms it is nearly
+   symmetric. Logarithms also compact long distances, as ``alpha`` does in the paper, so ``alpha`` is 1 by default.
+2. Hosts are embedded (:mod:`~syncline.grouping.embedding`) and clustered (:mod:`~syncline.grouping.clusters`).
+3. The block model moves hosts that the embedding misplaced (:mod:`~syncline.grouping.blocks`).
+4. The number of groups is the one whose levels predict values best that were kept back. That is the finest level that
+   the measurements support: a finer partition predicts no better, and a coarser one worse.
+5. Values kept back also say how sure the groups are: they did not help to choose them, so if groups mean nothing,
+   they are as often small within groups as between groups. The test is that of Mann and Whitney (1947).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from syncline.codes import Code
+from syncline.grouping import blocks, clusters
+from syncline.grouping.embedding import Embedding, embed
+from syncline.grouping.grouping import Grouping
+from syncline.grouping.packages import needed
+from syncline.input.problem import bad_value, error, raise_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from syncline.distances import Measured
+    from syncline.grouping.arrays import Floats, Ints
+
+LIMIT = 0.001
+"""Largest p-value of groups that are reported. Some twenty numbers of groups are compared, so chance finds groups in at
+most 2 % of networks without any."""
+LEAST_HOSTS = 4
+"""Fewest hosts that can be grouped."""
+LEAST_PAIRS = 2
+"""Fewest measured pairs per host."""
+BALANCE = 0.25
+"""How far sizes may be from equal ones if the number of groups is given."""
+DIMENSIONS = 16
+"""Dimensions of the embedding. Equally distant racks need many: k of them span k - 1 dimensions."""
+_FOLDS = 5
+"""Parts of the values that are kept back in turn; of many values, only the first part is."""
+_MANY = 8192
+"""Values from which one part is enough."""
+_MOST_GROUPS = 256
+_PATIENCE = 4
+"""Numbers of groups that may predict worse than the best one before the search ends."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How to search for groups."""
+
+    groups: int | Literal["auto", "sqrt"] = "auto"
+    """Number of groups. ``auto`` finds it, ``sqrt`` is the root of the number of hosts, which balances the load of the
+    two levels of hierarchical aggregation (luo2020 4.2)."""
+    balance: float | None = None
+    """How far sizes may be from equal ones: 0.25 is 25 %. None: any sizes if the number is found, since racks differ in
+    size, and else :data:`BALANCE`."""
+    dimensions: int = DIMENSIONS
+    alpha: float = 1.0
+    """Exponent of embedded distances, from 1 to 2 (luo2020 4.1)."""
+    heights: bool = False
+    """Whether hosts have heights: delays of their own, which all their distances include."""
+    by: Literal["rtt", "rate"] = "rtt"
+    """Whether distances are round trips or inverse rates."""
+    seed: int = 0
+
+
+def find(
+    measured: Measured, settings: Settings | None = None, progress: Callable[[float, str], None] | None = None
+) -> Grouping:
+    """Finds groups from measurements. The same measurements and settings give the same groups.
+
+    :raises SynclineError: settings are invalid, there are too few measurements, or a package is not installed.
+    """
+    settings = settings or Settings()
+    tell = progress or (lambda done, part: None)
+    _check(settings, len(measured.hosts))
+    for module, package in (("scipy", "scipy"), ("sklearn", "scikit-learn")):
+        needed(module, package)
+    of_pairs = measured.round_trips if settings.by == "rtt" else measured.rates
+    values = _values(measured, of_pairs, settings.by)
+    tell(0.0, "groups")
+    wanted = _candidates(values.hosts, settings.groups)
+    chosen, score, p_value = _choose(values, wanted, settings, tell)
+    if settings.groups == "auto" and p_value > LIMIT:
+        chosen = 1
+    tell(0.7, "embedding")
+    place = _embed(values, settings)
+    final = _without_heights(values, place)
+    second = clusters.ward(place.coordinates, [chosen])[chosen]
+    if chosen == 1:
+        labels, method = np.zeros(values.hosts, dtype=np.int64), "held-out values: one group"
+    else:
+        tell(0.9, "clusters")
+        labels, method = _labels(final, place, second, chosen, settings)
+    return Grouping(
+        hosts=measured.hosts,
+        groups=tuple(_by_first(labels)),
+        score=score,
+        p_value=p_value,
+        agreement=clusters.agreement(labels, second),
+        method=method,
+        seed=settings.seed,
+        by=settings.by,
+        source=measured.source,
+        values=of_pairs,
+        coordinates=place.coordinates,
+    )
+
+
+def _check(settings: Settings, hosts: int) -> None:
+    if hosts < LEAST_HOSTS:
+        raise_errors(
+            error(
+                Code.BAD_DISTANCES, "too few hosts to group", found=f"{hosts} hosts", allowed=f"at least {LEAST_HOSTS}"
+            )
+        )
+    if isinstance(settings.groups, int) and not 2 <= settings.groups <= hosts // 2:
+        raise bad_value(
+            "not a valid number of groups", f"{settings.groups}", allowed=f"2 to {hosts // 2} for {hosts} hosts"
+        )
+    if settings.balance is not None and not 0 <= settings.balance <= 1:
+        raise bad_value("not a valid balance", f"{settings.balance}", allowed="0 (equal sizes) to 1")
+    if not 1 <= settings.alpha <= 2:
+        raise bad_value("not a valid alpha", f"{settings.alpha}", allowed="1 to 2")
+    if not 1 <= settings.dimensions <= 64:
+        raise bad_value("not a valid number of dimensions", f"{settings.dimensions}", allowed="1 to 64")
+
+
+def _values(measured: Measured, of_pairs: dict[tuple[int, int], float], by: str) -> blocks.Values:
+    """Logarithms of the distances: of round trips, or of inverse rates (luo2020 4.2.1)."""
+    kept = [(pair, value) for pair, value in of_pairs.items() if value > 0]
+    hosts = len(measured.hosts)
+    what = "round trips" if by == "rtt" else "rates"
+    if len(kept) < LEAST_PAIRS * hosts:
+        raise_errors(
+            error(
+                Code.BAD_DISTANCES,
+                f"too few {what} to find groups",
+                found=f"{len(kept)} pairs of {hosts} hosts",
+                allowed=f"at least {LEAST_PAIRS * hosts} pairs",
+                help="measure more pairs" if of_pairs else f"measure {what}, or choose the others with --by",
+            )
+        )
+    ends = np.array([pair for pair, _ in kept], dtype=np.int64)
+    counts = np.bincount(ends.ravel(), minlength=hosts)
+    if not counts.all():
+        name = measured.hosts[int(np.argmin(counts))]
+        raise_errors(
+            error(
+                Code.BAD_DISTANCES,
+                f"a host has no {what}",
+                found=name,
+                help="measure it, or leave it out of the file",
+            )
+        )
+    logs = np.log(np.array([value for _, value in kept]))
+    return blocks.Values(hosts, ends[:, 0], ends[:, 1], logs if by == "rtt" else -logs)
+
+
+def _candidates(hosts: int, groups: int | str) -> list[int]:
+    if isinstance(groups, int):
+        return [groups]
+    if groups == "sqrt":
+        return [max(2, round(math.sqrt(hosts)))]
+    found = [2]
+    most = min(_MOST_GROUPS, max(2, hosts // 2))
+    while (following := max(found[-1] + 1, round(found[-1] * 1.2))) <= most:
+        found.append(following)
+    return found
+
+
+def _embed(values: blocks.Values, settings: Settings) -> Embedding:
+    # The nearest hundredth counts as no distance: the smallest value alone would be an outlier.
+    floor = np.quantile(values.logs, 0.01)
+    return embed(
+        values.hosts,
+        (values.a, values.b),
+        np.maximum(values.logs - floor, 0.0),
+        dimensions=min(settings.dimensions, values.hosts - 1),
+        alpha=settings.alpha,
+        with_heights=settings.heights,
+        seed=settings.seed,
+        starts=2 if len(values.logs) < _MANY else 1,
+        steps=200,
+    )
+
+
+def _without_heights(values: blocks.Values, place: Embedding) -> blocks.Values:
+    own = place.heights
+    return blocks.Values(values.hosts, values.a, values.b, values.logs - own[values.a] - own[values.b])
+
+
+def _choose(
+    values: blocks.Values, wanted: Iterable[int], settings: Settings, tell: Callable[[float, str], None]
+) -> tuple[int, float, float]:
+    """The number of groups whose levels best predict values that were kept back, with score and p-value.
+
+    The number is 1 if no groups predict better than one group.
+    """
+    wanted = sorted(wanted)
+    random = np.random.default_rng([settings.seed, len(values.logs)])
+    fold = random.permutation(len(values.logs)) % _FOLDS
+    turns = _FOLDS if len(values.logs) < _MANY else 1
+    parts = []
+    for turn in range(turns):
+        train, test = values.only(np.flatnonzero(fold != turn)), values.only(np.flatnonzero(fold == turn))
+        place = _embed(train, settings)
+        train, test = _without_heights(train, place), _without_heights(test, place)
+        parts.append((train, test, place.coordinates, clusters.ward(place.coordinates, range(1, max(wanted) + 1))))
+
+    def quality(count: int) -> tuple[float, list[Floats], list[Floats]]:
+        """The log-likelihood of the values kept back, and these values within groups and between groups."""
+        total, inside, between = 0.0, [], []
+        for train, test, _, cut in parts:
+            groups = blocks.merge(train, blocks.refine(train, cut[count])) if count > 1 else cut[1]
+            groups, own = blocks.numbered(groups)
+            total += float(blocks.fit(train, groups, own).scores(test, groups).sum())
+            same = groups[test.a] == groups[test.b]
+            inside.append(test.logs[same])
+            between.append(test.logs[~same])
+        return total, inside, between
+
+    best, most = 1, quality(1)
+    if len(wanted) == 1:
+        best, most = wanted[0], quality(wanted[0])
+    else:
+        worse = 0
+        for at, count in enumerate(wanted):
+            tell(0.1 + 0.6 * at / len(wanted), f"{count} groups")
+            found = quality(count)
+            worse = worse + 1 if found[0] <= most[0] else 0
+            if found[0] > most[0]:
+                best, most = count, found
+            if best > 1 and worse >= _PATIENCE:
+                break
+    if best == 1:
+        return 1, 0.5, 1.0
+    score, p_value = _compare(np.concatenate(most[1]), np.concatenate(most[2]))
+    return best, score, p_value
+
+
+def _compare(inside: Floats, between: Floats) -> tuple[float, float]:
+    """Probability that a value inside is smaller than one between, and the p-value of the one-sided test."""
+    if not len(inside) or not len(between):
+        return 0.5, 1.0
+    test = needed("scipy.stats", "scipy").mannwhitneyu(inside, between, alternative="less", method="asymptotic")
+    return float(1 - test.statistic / (len(inside) * len(between))), float(test.pvalue)
+
+
+def _labels(values: blocks.Values, place: Embedding, second: Ints, count: int, settings: Settings) -> tuple[Ints, str]:
+    """Group of each host, and the method in words."""
+    given = settings.groups != "auto"
+    balance = settings.balance if settings.balance is not None else BALANCE if given else None
+    if balance is not None:
+        labels = clusters.balanced(place.coordinates, count, balance, seed=settings.seed, start=second)
+        return labels, f"balanced k-means, sizes within {balance:.0%} of equal ones".replace("%", " %")
+    means = needed("sklearn.cluster", "scikit-learn").KMeans(count, n_init=4, random_state=settings.seed)
+    # The block model joins groups that are one, so it may begin with too many.
+    finer = min(round(1.25 * count) + 1, values.hosts // 2)
+    starts = (
+        np.asarray(means.fit_predict(place.coordinates), dtype=np.int64),
+        second,
+        clusters.ward(place.coordinates, [finer])[finer],
+    )
+    found = []
+    for at, start in enumerate(starts):
+        groups = blocks.merge(values, blocks.refine(values, start))
+        groups, own = blocks.numbered(groups)
+        likely = float(blocks.fit(values, groups, own).scores(values, groups).sum())
+        # The integrated classification likelihood (Biernacki, Celeux and Govaert 2000): the group of each host costs
+        # the logarithm of their number, and each level, of which a tree has as many, half that of the values.
+        cost = values.hosts * math.log(own) + own * math.log(len(values.logs)) / 2
+        found.append((likely - cost, -at, groups))
+    best = max(found, key=lambda each: each[:2])
+    return best[2], f"{('k-means', 'Ward', 'Ward')[-best[1]]} on the embedding, refined by a block model"
+
+
+def _by_first(labels: Ints) -> list[int]:
+    """The same groups, numbered by their first hosts."""
+    names: dict[int, int] = {}
+    return [names.setdefault(label, len(names)) for label in labels.tolist()]
