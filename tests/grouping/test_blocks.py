@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip("scipy")
 
-from scipy.cluster.hierarchy import cophenet, linkage  # noqa: E402
-from scipy.spatial.distance import squareform  # noqa: E402
+from scipy.cluster.hierarchy import cophenet, linkage
+from scipy.spatial.distance import squareform
 
-from syncline.grouping import blocks  # noqa: E402
+from syncline.grouping import blocks
 
 
 def _two_racks(noise, seed=0):

@@ -14,10 +14,10 @@ from tests.conftest import ROOT
 pytest.importorskip("scipy")
 pytest.importorskip("sklearn")
 
-from syncline.grouping.affinity import affinity_accuracy  # noqa: E402
-from syncline.grouping.clusters import agreement  # noqa: E402
-from syncline.grouping.search import Settings, find  # noqa: E402
-from tests.probing.test_schedule import run  # noqa: E402
+from syncline.grouping.affinity import affinity_accuracy
+from syncline.grouping.clusters import agreement
+from syncline.grouping.search import Settings, find
+from tests.probing.test_schedule import run
 
 IBM = ROOT.parent / "shared" / "data" / "measured" / "network" / "ibm_cloud_latency_matrices.csv.gz"
 

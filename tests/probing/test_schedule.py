@@ -8,8 +8,8 @@ from syncline.probing.schedule import full_schedule, probes, sampled_schedule
 
 pytest.importorskip("scipy")
 
-from syncline.distances import Measured, Pair  # noqa: E402
-from syncline.grouping.synthetic import DataCentre, without_structure  # noqa: E402
+from syncline.distances import Measured, Pair
+from syncline.grouping.synthetic import DataCentre, without_structure
 
 
 def run(centre, seed=0):

@@ -74,14 +74,15 @@ class Blocks:
         """
         count = len(self.levels)
         levels = self.levels if levels is None else levels
-        sums, totals = np.zeros(values.hosts * count), np.zeros(values.hosts * count)
+        sums: Floats = np.zeros(values.hosts * count)
+        totals: Floats = np.zeros(values.hosts * count)
         for near, far in ((values.a, values.b), (values.b, values.a)):
             known = groups[far] >= 0
             at = near[known] * count + groups[far][known]
             totals += np.bincount(at, self.weights[known], values.hosts * count)
             sums += np.bincount(at, (self.weights * values.logs)[known], values.hosts * count)
-        sums, totals = sums.reshape(-1, count), totals.reshape(-1, count)
-        found = (sums @ levels - 0.5 * totals @ levels**2) / self.sigma**2
+        by_group, weight = sums.reshape(-1, count), totals.reshape(-1, count)
+        found = (by_group @ levels - 0.5 * weight @ levels**2) / self.sigma**2
         return np.asarray(found, dtype=np.float64)
 
 
@@ -92,7 +93,7 @@ def tree(sums: Floats, counts: Floats) -> Floats:
     are joined last, at the mean of all values.
     """
     count = len(sums)
-    sums, counts = sums.astype(float), counts.astype(float)
+    sums, counts = sums.copy(), counts.copy()
     np.fill_diagonal(sums, 0)
     np.fill_diagonal(counts, 0)
     overall = sums.sum() / counts.sum() if counts.any() else 0.0
@@ -129,8 +130,8 @@ def fit(values: Values, groups: Ints, count: int) -> Blocks:
     sigma = LEAST_SIGMA
     levels = means = np.zeros((count, count))
     for _ in range(_ROUNDS):
-        counts = np.bincount(a * count + b, weights, count**2).reshape(count, count)
-        sums = np.bincount(a * count + b, weights * logs, count**2).reshape(count, count)
+        counts: Floats = np.bincount(a * count + b, weights, count**2).reshape(count, count).astype(np.float64)
+        sums: Floats = np.bincount(a * count + b, weights * logs, count**2).reshape(count, count).astype(np.float64)
         sums, counts = sums + sums.T, counts + counts.T
         within = np.trace(sums) / np.trace(counts) if np.trace(counts) > 0 else float(logs.min(initial=np.inf))
         means = tree(sums, counts)

@@ -59,7 +59,7 @@ def objective(
     by_place = np.empty_like(coordinates)
     for axis in range(dimensions):
         by_place[:, axis] = np.bincount(a, pull[:, axis], count) - np.bincount(b, pull[:, axis], count)
-    by_height = np.bincount(a, 2 * error, count) + np.bincount(b, 2 * error, count)
+    by_height: Floats = (np.bincount(a, 2 * error, count) + np.bincount(b, 2 * error, count)).astype(np.float64)
     return float(error @ error), by_place, by_height
 
 

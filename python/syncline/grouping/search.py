@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LIMIT = 0.001
 """Largest p-value of groups that are reported. Some twenty numbers of groups are compared, so chance finds groups in at
 most 2 % of networks without any."""
+MARGIN = 3.0
+"""Log-likelihood by which a larger number of groups must predict better: less is chance."""
 LEAST_HOSTS = 4
 """Fewest hosts that can be grouped."""
 LEAST_PAIRS = 2
@@ -215,17 +217,18 @@ def _choose(
         train, test = _without_heights(train, place), _without_heights(test, place)
         parts.append((train, test, place.coordinates, clusters.ward(place.coordinates, range(1, max(wanted) + 1))))
 
-    def quality(count: int) -> tuple[float, list[Floats], list[Floats]]:
-        """The log-likelihood of the values kept back, and these values within groups and between groups."""
-        total, inside, between = 0.0, [], []
+    def quality(count: int) -> tuple[float, list[Floats], list[Floats], int]:
+        """The log-likelihood of the values kept back, these values within and between groups, and the groups left."""
+        total, inside, between, left = 0.0, [], [], []
         for train, test, _, cut in parts:
             groups = blocks.merge(train, blocks.refine(train, cut[count])) if count > 1 else cut[1]
             groups, own = blocks.numbered(groups)
             total += float(blocks.fit(train, groups, own).scores(test, groups).sum())
+            left.append(own)
             same = groups[test.a] == groups[test.b]
             inside.append(test.logs[same])
             between.append(test.logs[~same])
-        return total, inside, between
+        return total, inside, between, sorted(left)[len(left) // 2]
 
     best, most = 1, quality(1)
     if len(wanted) == 1:
@@ -235,15 +238,16 @@ def _choose(
         for at, count in enumerate(wanted):
             tell(0.1 + 0.6 * at / len(wanted), f"{count} groups")
             found = quality(count)
-            worse = worse + 1 if found[0] <= most[0] else 0
-            if found[0] > most[0]:
+            better = found[0] > most[0] + MARGIN
+            worse = 0 if better else worse + 1
+            if better:
                 best, most = count, found
             if best > 1 and worse >= _PATIENCE:
                 break
-    if best == 1:
-        return 1, 0.5, 1.0
+    if best == 1 or most[3] == 1:
+        return best if len(wanted) == 1 else 1, 0.5, 1.0
     score, p_value = _compare(np.concatenate(most[1]), np.concatenate(most[2]))
-    return best, score, p_value
+    return (best if len(wanted) == 1 else most[3]), score, p_value
 
 
 def _compare(inside: Floats, between: Floats) -> tuple[float, float]:

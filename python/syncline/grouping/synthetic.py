@@ -94,7 +94,7 @@ class DataCentre:
     def levels(self, a: Ints, b: Ints) -> Ints:
         """The lowest level that hosts share: 0 for the rack, 1 for the pod, and so on."""
         same: Ints = self.locations[a] == self.locations[b]
-        return len(self.fan_out) + 1 - same.sum(axis=1)
+        return np.asarray(len(self.fan_out) + 1 - same.sum(axis=1), dtype=np.int64)
 
     def probe(self, pairs: Iterable[tuple[int, int]]) -> list[float | None]:
         """Round trips of one probe of each pair, in seconds; None where no answer came. Each call has new noise."""
