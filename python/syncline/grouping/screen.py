@@ -103,14 +103,17 @@ def _heat_map(found: Grouping, width: int) -> Iterator[Text]:
         if x != y:
             values.setdefault((y, x), []).append(value)
     medians = {place: median(each) for place, each in values.items()}
-    ranked = sorted(medians.values(), reverse=found.by == "rate")
-    bounds = [ranked[min(len(ranked) - 1, len(ranked) * step // len(SHADES))] for step in range(1, len(SHADES))]
+    ranked = sorted(medians.values())
+    near, far = (ranked[round(share * (len(ranked) - 1))] for share in (0.02, 0.98))
+    near, far = (near, far) if found.by == "rtt" else (far, near)
+    # Even steps of the logarithm: what noise does to a value is relative.
+    bounds = [near * (far / near) ** (step / len(SHADES)) for step in range(1, len(SHADES))]
 
     def shade(value: float | None) -> str:
         if value is None:
             return "·"
-        far = sum(value > bound if found.by == "rtt" else value < bound for bound in bounds)
-        return SHADES[far]
+        beyond = sum(value > bound if found.by == "rtt" else value < bound for bound in bounds)
+        return SHADES[beyond]
 
     what = "Round trips" if found.by == "rtt" else "Rates"
     yield Text(f"{what} between hosts, in the order of groups", "dim")
@@ -119,5 +122,5 @@ def _heat_map(found: Grouping, width: int) -> Iterator[Text]:
     ends = [_shown(found, bound) for bound in bounds]
     sign = "up to" if found.by == "rtt" else "from"
     legend = [f"{SHADES[at]}{SHADES[at]} {sign} {end}" for at, end in enumerate(ends)]
-    beyond = "more" if found.by == "rtt" else "less"
-    yield Text(lines(f"{', '.join(legend)}, blank {beyond}, ·· not measured", width), "dim")
+    rest = "more" if found.by == "rtt" else "less"
+    yield Text(lines(f"{', '.join(legend)}, blank {rest}, ·· not measured", width), "dim")
