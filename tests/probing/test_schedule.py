@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from syncline.probing.schedule import full_schedule, probes, sampled_schedule
+from syncline.probing.sampled_schedule import probes, sampled_schedule
+from syncline.probing.tournament import full_schedule
 
 pytest.importorskip("scipy")
 

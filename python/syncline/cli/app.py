@@ -16,6 +16,7 @@ GROUPS = {
     "installation": ("doctor", "astra-sim"),
     "design": ("design",),
     "probe": ("probe",),
+    "group": ("group",),
     "reorder": ("reorder",),
     "hub": ("hub",),
     "testbed": ("testbed",),

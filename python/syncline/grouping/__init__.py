@@ -12,3 +12,33 @@
 
 The search needs the extra ``group``, and the picture also the extra ``plot``.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.lazy import lazy
+
+if TYPE_CHECKING:
+    from syncline.grouping.affinity import affinity_accuracy
+    from syncline.grouping.drawing import draw
+    from syncline.grouping.files import read, save
+    from syncline.grouping.grouping import Grouping
+    from syncline.grouping.search import Settings, find
+    from syncline.grouping.synthetic import DataCentre
+
+__all__ = ["DataCentre", "Grouping", "Settings", "affinity_accuracy", "draw", "find", "read", "save"]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "DataCentre": "syncline.grouping.synthetic.DataCentre",
+        "Grouping": "syncline.grouping.grouping.Grouping",
+        "Settings": "syncline.grouping.search.Settings",
+        "affinity_accuracy": "syncline.grouping.affinity.affinity_accuracy",
+        "draw": "syncline.grouping.drawing.draw",
+        "find": "syncline.grouping.search.find",
+        "read": "syncline.grouping.files.read",
+        "save": "syncline.grouping.files.save",
+    },
+)

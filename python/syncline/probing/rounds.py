@@ -50,7 +50,7 @@ class Turns:
 
 def full(hosts: int) -> Schedule:
     """Makes the schedule that measures every pair in both directions."""
-    from syncline.probing.schedule import full_schedule
+    from syncline.probing.tournament import full_schedule
 
     rounds = list(full_schedule(hosts))
     return Schedule(rounds, len(rounds))
@@ -60,7 +60,7 @@ def sampled(seed: int) -> MakeSchedule:
     """Makes the schedule of few pairs that suffice to find groups of near hosts."""
 
     def make(hosts: int) -> Schedule:
-        from syncline.probing.schedule import sampled_schedule
+        from syncline.probing.sampled_schedule import sampled_schedule
 
         # 2 N log2 N probes, half as many as there are hosts in a round.
         return Schedule(sampled_schedule(hosts, seed), 4 * max(math.ceil(math.log2(hosts)), 1))

@@ -1,12 +1,11 @@
-"""Which pairs of hosts to probe, and when.
+"""The sampled schedule: few pairs of hosts that suffice to find racks.
 
 A round has pairs in which no host appears twice, so that probes do not disturb each other (luo2020 4.2.1 and 5.2.2).
+The schedule finds racks with at most ``2 N log2 N`` probes: it asks for the results of each round, and chooses the next
+pairs by them. Chance alone would not do: of 1,024 hosts in racks of 16, that many random pairs hold less than one rack
+mate of each host.
 
-The full schedule probes every ordered pair. The sampled schedule finds racks with at most ``2 N log2 N`` probes: it
-asks for the results of each round, and chooses the next pairs by them. Chance alone would not do: of 1,024 hosts in
-racks of 16, that many random pairs hold less than one rack mate of each host.
-
-The sampled schedule works from the top down. In a *cell*, at first all hosts:
+It works from the top down. In a *cell*, at first all hosts:
 
 1. It probes all pairs of some hosts of the cell, the *core*, and divides the core into groups.
 2. It adds the other hosts: a host probes members of groups that are likely its own, given what it has probed before
@@ -27,9 +26,10 @@ import numpy as np
 
 from syncline.grouping import blocks, clusters
 from syncline.grouping.embedding import embed
+from syncline.probing.tournament import tournament
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
     from syncline.distances import Pair
     from syncline.grouping.arrays import Floats, Ints
@@ -58,17 +58,6 @@ LEAST_Z = 3.0
 COMPARED = 4
 """Rounds of probes between the hosts of two groups that are near each other, at a time."""
 _FOLDS = 3
-
-
-def full_schedule(hosts: int) -> list[list[tuple[int, int]]]:
-    """All ordered pairs ``(from, to)``, once each, in ``2 (N - 1)`` rounds of N/2 pairs; for odd N, ``2 N`` rounds.
-
-    It is a round-robin tournament by the circle method, played in both directions.
-    """
-    rounds: list[list[tuple[int, int]]] = []
-    for pairs in _tournament(list(range(hosts))):
-        rounds += [pairs, [(b, a) for a, b in pairs]]
-    return rounds
 
 
 def probes(hosts: int) -> int:
@@ -133,17 +122,6 @@ def _key(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
 
 
-def _tournament(players: list[int]) -> Iterator[Round]:
-    """Rounds in which every two players meet once, by the circle method; of an odd number, one rests."""
-    table: list[int | None] = [*players, *([None] if len(players) % 2 else [])]
-    half = len(table) // 2
-    for _ in range(len(table) - 1):
-        yield [
-            (a, b) for a, b in zip(table[:half], table[: half - 1 : -1], strict=True) if a is not None and b is not None
-        ]
-        table = [table[0], table[-1], *table[1:-1]]
-
-
 def _search(state: _State) -> Rounds:
     everyone = np.arange(state.hosts, dtype=np.int64)
     yield from _cell(state, everyone, state.left * (1 - RESERVE))
@@ -154,7 +132,7 @@ def _search(state: _State) -> Rounds:
     # Without groups, or when all near pairs are known, every pair that is left is as good as any other.
     while state.left:
         before = state.left
-        for pairs in _tournament(state.random.permutation(everyone).tolist()):
+        for pairs in tournament(state.random.permutation(everyone).tolist()):
             if fresh := state.take(pairs):
                 yield fresh
             if not state.left:
@@ -187,7 +165,7 @@ def _compare(state: _State, groups: Ints) -> Rounds:
 
 def _some(state: _State, hosts: Ints, rounds: int) -> Rounds:
     """A few rounds of pairs of some hosts."""
-    for at, pairs in enumerate(_tournament(state.random.permutation(hosts).tolist())):
+    for at, pairs in enumerate(tournament(state.random.permutation(hosts).tolist())):
         if at == rounds:
             return
         if fresh := state.take(pairs):
@@ -205,7 +183,7 @@ def _cell(state: _State, hosts: Ints, budget: float) -> Rounds:
         if size < SMALLEST:
             return
         core = order[:size]
-        for pairs in _tournament(hosts[state.random.permutation(core)].tolist()):
+        for pairs in tournament(hosts[state.random.permutation(core)].tolist()):
             if fresh := state.take(pairs):
                 yield fresh
         of_core, count = _divide(state, hosts[core])
