@@ -101,12 +101,12 @@ def test_noise_before_an_agent_begins_is_ignored():
 
 
 def test_addresses_come_from_the_host_list():
-    hosts = [Host("one", "127.0.0.9"), Host("two", "127.0.0.8")]
+    hosts = [Host("one", address="127.0.0.9"), Host("two", address="127.0.0.8")]
     outcome = probe(hosts, PLAIN, tournament, FEW)
     assert outcome.measured.hosts == ("one", "two")
     assert outcome.addresses == {"one": "127.0.0.9", "two": "127.0.0.8"}
     with pytest.raises(SynclineError) as raised:
-        probe([hosts[0], Host("two", "198.51.100.1")], PLAIN, tournament, FEW)
+        probe([hosts[0], Host("two", address="198.51.100.1")], PLAIN, tournament, FEW)
     note = raised.value.diagnostics[0]["notes"][0]
     assert note.startswith("two: no address can be used: 198.51.100.1: cannot assign requested address (its addresses")
 
@@ -114,7 +114,7 @@ def test_addresses_come_from_the_host_list():
 def test_hosts_may_have_ipv6_addresses():
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
-    hosts = [Host("one", "::1"), Host("two", "::1")]
+    hosts = [Host("one", address="::1"), Host("two", address="::1")]
     outcome = probe(hosts, PLAIN, tournament, Wanted(rate=True, samples=40))
     assert outcome.complete
     assert outcome.addresses == {"one": "::1", "two": "::1"}
