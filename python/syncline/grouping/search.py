@@ -266,13 +266,7 @@ def _labels(values: blocks.Values, place: Embedding, second: Ints, count: int, s
         labels = clusters.balanced(place.coordinates, count, balance, seed=settings.seed, start=second)
         return labels, f"balanced k-means, sizes within {balance:.0%} of equal ones".replace("%", " %")
     means = needed("sklearn.cluster", "scikit-learn").KMeans(count, n_init=4, random_state=settings.seed)
-    # The block model joins groups that are one, so it may begin with too many.
-    finer = min(round(1.25 * count) + 1, values.hosts // 2)
-    starts = (
-        np.asarray(means.fit_predict(place.coordinates), dtype=np.int64),
-        second,
-        clusters.ward(place.coordinates, [finer])[finer],
-    )
+    starts = (np.asarray(means.fit_predict(place.coordinates), dtype=np.int64), second)
     found = []
     for at, start in enumerate(starts):
         groups = blocks.merge(values, blocks.refine(values, start))
@@ -283,7 +277,7 @@ def _labels(values: blocks.Values, place: Embedding, second: Ints, count: int, s
         cost = values.hosts * math.log(own) + own * math.log(len(values.logs)) / 2
         found.append((likely - cost, -at, groups))
     best = max(found, key=lambda each: each[:2])
-    return best[2], f"{('k-means', 'Ward', 'Ward')[-best[1]]} on the embedding, refined by a block model"
+    return best[2], f"{('k-means', 'Ward')[-best[1]]} on the embedding, refined by a block model"
 
 
 def _by_first(labels: Ints) -> list[int]:
