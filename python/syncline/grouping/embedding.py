@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from syncline.grouping.arrays import Floats, Ints
 
-LARGEST_BATCH = 32_768
+LARGEST_BATCH = 8_192
 """Most pairs of one step: of more pairs, each step draws this many."""
 STEPS = 300
 """Steps of the optimiser."""

@@ -46,9 +46,9 @@ DIMENSIONS = 16
 """Dimensions of the embedding. Equally distant racks need many: k of them span k - 1 dimensions."""
 _FOLDS = 5
 """Parts of the values that are kept back in turn; of many values, only the first part is."""
-_MANY = 8192
+_MANY = 4096
 """Values from which one part is enough."""
-_MOST_GROUPS = 256
+_MAX_GROUPS = 256
 _PATIENCE = 4
 """Numbers of groups that may predict worse than the best one before the search ends."""
 
@@ -172,7 +172,7 @@ def _candidates(hosts: int, groups: int | str) -> list[int]:
     if groups == "sqrt":
         return [max(2, round(math.sqrt(hosts)))]
     found = [2]
-    most = min(_MOST_GROUPS, max(2, hosts // 2))
+    most = min(_MAX_GROUPS, max(2, hosts // 2))
     while (following := max(found[-1] + 1, round(found[-1] * 1.2))) <= most:
         found.append(following)
     return found
