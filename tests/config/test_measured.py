@@ -55,6 +55,13 @@ def test_pairs_that_were_not_measured_are_inferred(tmp_path: Path) -> None:
     assert took == pytest.approx(150e-6 + 1e6 / 5e8, rel=1e-6)
 
 
+def test_pairs_without_a_rate_have_that_of_interfaces(tmp_path: Path) -> None:
+    pairs = {(0, 1): Pair(100e-6, rate_bytes_per_s=1e9), (0, 2): Pair(100e-6), (1, 2): Pair(100e-6)}
+    took = simulated(tmp_path, Measured(("a", "b", "c"), pairs), "all_to_all", "3MB", rate="500MB/s")
+    # Both messages of a host share its interface.
+    assert took == pytest.approx(50e-6 + 2e6 / 5e8, rel=1e-6)
+
+
 def test_hosts_that_are_not_connected_are_refused(tmp_path: Path) -> None:
     measured = Measured(("a", "b", "c", "d"), {(0, 1): Pair(1e-6), (2, 3): Pair(1e-6)})
     with pytest.raises(SynclineError, match="do not connect c and 1 more to a"):

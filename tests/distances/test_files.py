@@ -76,7 +76,7 @@ def test_a_matrix_is_read(tmp_path: Path) -> None:
         ("us,x,y\nx,0,1\nx,0,1\n", "SL1301", "a host has two rows", 3),
         ("us,x,y\nx,0\n", "SL0106", "1 numbers for 2 hosts", 2),
         (",x,y\nx,0,1\n", "SL0104", "the first cell of a matrix is the unit of its numbers", 1),
-        ("us,x\nx,0\n", "SL1301", "measurements are between 2 hosts or more, up to 16,384", 1),
+        ("us,x\nx,0\n", "SL1301", "a file holds measurements of 2 to 16,384 hosts", 1),
         ('from,to,rtt_us\n"x,y,1\n', "SL0106", "not well-formed CSV: unexpected end of data", 2),
     ],
 )

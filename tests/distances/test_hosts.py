@@ -32,8 +32,8 @@ def test_lists_of_launchers_are_read(tmp_path: Path) -> None:
     [
         ("", "the file lists no hosts"),
         ("a\nb\na\n", "the host is listed twice"),
-        ("a slots=many\n", "no number of slots"),
-        ("a slots=0\n", "no number of slots"),
+        ("a slots=many\n", "not a valid number of slots"),
+        ("a slots=0\n", "not a valid number of slots"),
         ("a b c\n", "a line names one host"),
         ("a slot=2\n", "unknown key `slot`"),
         ("a address=10.0.0\n", "not an IP address"),

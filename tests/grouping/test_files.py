@@ -48,13 +48,3 @@ def test_wrong_files_are_refused(tmp_path, text, message):
     path.write_text(f"{text}\n", "utf-8")
     with pytest.raises(SynclineError, match=message):
         files.read(str(path), ["a", "b", "c", "d"], equal=True)
-
-
-def test_an_existing_file_is_replaced_only_if_asked_for(tmp_path):
-    path = tmp_path / "groups.yaml"
-    path.write_text("", "utf-8")
-    with pytest.raises(SynclineError, match="exists already"):
-        files.check_writable(str(path), force=False)
-    files.check_writable(str(path), force=True)
-    with pytest.raises(SynclineError, match="folder does not exist"):
-        files.check_writable(str(tmp_path / "no" / "groups.yaml"), force=False)

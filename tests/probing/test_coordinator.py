@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -241,3 +243,13 @@ def test_agents_run_on_other_pythons(version):
     if not found:
         pytest.skip(f"Python {version} is not installed")
     assert probe(names(2), Launch.parse(f"{found[0]} -"), tournament, FEW).complete
+
+
+def test_a_probe_runs_where_an_event_loop_runs_already():
+    async def notebook():
+        return probe(names(2), PLAIN, tournament, FEW)
+
+    # Tests of browsers may have left a loop in this thread.
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(lambda: asyncio.run(notebook())).result()
+    assert len(outcome.measured.pairs) == 2

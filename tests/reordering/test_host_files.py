@@ -11,6 +11,6 @@ from syncline.reordering import Format, write
 
 
 def test_torchrun_has_one_number_of_ranks(tmp_path: Path) -> None:
-    with pytest.raises(SynclineError, match="one number of ranks"):
+    with pytest.raises(SynclineError, match="the same number of ranks on every host"):
         write(Format.TORCHRUN, str(tmp_path / "x"), ("a", "b"), (1, 2))
     assert not (tmp_path / "x").exists()

@@ -88,8 +88,8 @@ def test_distances_without_near_and_far_ones_are_not_split() -> None:
         (("h0", "h1", "h9"), "ring", "the host was not measured"),
         (("h0", "h1", "h0"), "ring", "the host is listed twice"),
         (("h0",), "ring", "an order needs two hosts or more"),
-        (None, "halving_doubling", "halving_doubling needs a power of 2 hosts"),
-        (None, "torus", "no cost model of this algorithm"),
+        (None, "halving_doubling", "the number of hosts is not a power of 2, which halving_doubling needs"),
+        (None, "torus", "no cost model for this algorithm"),
     ],
 )
 def test_an_impossible_order_is_refused(order: tuple[str, ...] | None, algorithm: str, message: str) -> None:
@@ -146,7 +146,7 @@ class TestCommand:
 
     def test_it_explains(self, cli: Cli, file: str) -> None:
         done = cli("reorder", file, "--explain", "--quiet")
-        assert "Exchanges of the old order alone" in done.stdout
+        assert "Exchanges only in the old order" in done.stdout
         assert "Hosts by rank" in done.stdout
 
     @pytest.mark.parametrize(

@@ -79,23 +79,6 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path):
     assert refused.value.exit_status == 3
 
 
-def test_require_writable_checks_without_writing(tmp_path):
-    costs.require_writable(tmp_path / "costs.yaml")
-    assert not (tmp_path / "costs.yaml").exists()
-    (tmp_path / "costs.yaml").write_text("kept")
-    costs.require_writable(tmp_path / "costs.yaml")
-    assert (tmp_path / "costs.yaml").read_text() == "kept"
-    for wrong, why in (
-        ("none/costs.yaml", "no such file"),
-        (".", "directory"),
-        ("costs.yaml/costs.yaml", "not a directory"),
-    ):
-        with pytest.raises(SynclineError) as refused:
-            costs.require_writable(tmp_path / wrong)
-        assert why in str(refused.value)
-        assert refused.value.exit_status == 3
-
-
 @needs_namespaces
 def test_a_file_that_cannot_be_written_is_refused_before_a_testbed_comes_up(cli):
     spec = cli.write("bed.yaml", RACKS.format(name="costs"))

@@ -87,7 +87,7 @@ impl RankOrder {
     ) -> PyResult<(Vec<u32>, f64, f64, f64, bool)> {
         let listeners = Listeners { progress, warn: None };
         let end = limit_s.and_then(|limit| Some(Instant::now() + Duration::try_from_secs_f64(limit).ok()?));
-        let all = (proposals * u64::from(chains)).max(1) as f64;
+        let all = proposals.saturating_mul(u64::from(chains)).max(1) as f64;
         let mut limited = false;
         let (found, interrupted) = watched(py, &listeners, |cancel, sender| {
             let mut report = |done: u64| {

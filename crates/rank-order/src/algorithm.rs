@@ -58,7 +58,7 @@ impl FromStr for Algorithm {
                 .map(|base| Self::Bcube { base }),
         };
         known.ok_or_else(|| {
-            Diagnostic::error(Code::BadValue, "no cost model of this algorithm")
+            Diagnostic::error(Code::BadValue, "no cost model for this algorithm")
                 .key("algorithm")
                 .found(name)
                 .allowed("ring, halving_doubling, double_binary_tree, bcube or bcube(base=B)")
@@ -124,7 +124,7 @@ pub(crate) fn check(distances: &Distances, order: &[u32]) -> Result<()> {
     for &host in order {
         match seen.get_mut(host as usize) {
             None => {
-                return refuse("an order names a host that there is not", format!("host {host} of {hosts}"));
+                return refuse("an order names an unknown host", format!("host {host} of {hosts}"));
             }
             Some(true) => return refuse("an order has a host twice", format!("host {host}")),
             Some(first) => *first = true,

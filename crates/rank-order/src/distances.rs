@@ -87,7 +87,7 @@ impl Distances {
     }
 
     /// Distances of which only some pairs were measured. Of pairs that are given twice, the larger latency and the lower
-    /// rate count. Returns the distances, and how many pairs were filled in.
+    /// rate count. Returns the distances, and how many latencies were filled in, or rates if those are more.
     ///
     /// Two hosts whose latency was not measured get the least that some path between them has as its longest hop. In a
     /// network of racks, pods and so on, where two paths of a triangle are equally long, that is never too short, and it is
@@ -110,8 +110,10 @@ impl Distances {
             let pairs: Vec<_> = rates.iter().map(|&(a, b, rate)| (a, b, lack - rate.0.min(lack))).collect();
             completed(hosts, &pairs)
         });
+        let rate = rate.transpose()?;
+        let filled = rate.as_ref().map_or(filled, |(_, rates)| filled.max(*rates));
         let rate: Option<Vec<Rate>> =
-            rate.transpose()?.map(|(all, _)| all.into_iter().map(|less| Rate(lack - less)).collect());
+            rate.map(|(all, _)| all.into_iter().map(|less| Rate(lack - less)).collect());
         Ok((Self::new(hosts, &latency, rate.as_deref())?, filled))
     }
 

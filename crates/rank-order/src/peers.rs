@@ -31,11 +31,11 @@ impl Rounds {
         if reached != hosts {
             return Err(Diagnostic::error(
                 Code::BadValue,
-                format!("{algorithm} needs a power of {base} hosts"),
+                format!("the number of hosts is not a power of {base}, which {algorithm} needs"),
             )
             .key("algorithm")
             .found(format!("{hosts} hosts"))
-            .help("take `ring`, or leave out hosts")
+            .help("use `ring`, or leave out hosts")
             .into());
         }
         Ok(Self { base, matrices })

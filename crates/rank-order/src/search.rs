@@ -15,6 +15,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use syncline_diagnostics::Result;
 use syncline_units::{Bytes, Time};
 
+/// Proposals for a ring between two checks of whether to stop.
+const RING_INTERVAL: u64 = 16;
+
 /// How much a search tries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
@@ -69,11 +72,16 @@ pub fn search(
             first.shuffle(&mut rng);
         }
         let mut asked = 0;
-        let each = if matches!(model, Model::Ring(_)) { 1 } else { CHECK_INTERVAL };
+        // A proposal for a ring takes as long as many swaps.
+        let (each, interval) = if matches!(model, Model::Ring(_)) {
+            (1, RING_INTERVAL)
+        } else {
+            (CHECK_INTERVAL, CHECK_INTERVAL)
+        };
         let mut stop = || {
             let total = done.fetch_add(each, Ordering::Relaxed);
             asked += 1;
-            if (asked * each) % CHECK_INTERVAL == 0 && !report(total) {
+            if (asked * each) % interval == 0 && !report(total) {
                 stopped.store(true, Ordering::Relaxed);
             }
             stopped.load(Ordering::Relaxed)

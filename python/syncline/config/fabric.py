@@ -230,8 +230,8 @@ class MeasuredFabric(Strict):
     hosts takes half of their round trip, at the rate that was measured between them; pairs that were not measured are
     inferred from others."""
     rate: Rate | None = None
-    """Rate of each host's interface, which its messages share. Without it, the highest rate that the host reached.
-    Needed if no rates were measured."""
+    """Rate of each host's interface, which its messages share, and of pairs whose rate was not measured. Without it,
+    the highest rate that the host reached. Needed if no rates were measured."""
 
 
 _BY_KEY = form(

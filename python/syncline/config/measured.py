@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline import _core
 from syncline.codes import Code
 from syncline.distances.files import read
 from syncline.distances.pairs import all_latencies_ps, all_rates_bits_per_s
@@ -14,6 +15,7 @@ from syncline.input.units import decimal
 if TYPE_CHECKING:
     from syncline.config.fabric import MeasuredFabric
     from syncline.config.origin import Origins
+    from syncline.distances import Measured
 
 
 def measured(fabric: MeasuredFabric, origins: Origins) -> dict[str, Any]:
@@ -37,7 +39,10 @@ def measured(fabric: MeasuredFabric, origins: Origins) -> dict[str, Any]:
                 allowed=f"at most {2 * limits.MAX_EDGES} links",
             )
         )
-    latencies, rates = all_latencies_ps(found), all_rates_bits_per_s(found)
+    latencies = all_latencies_ps(found)
+    # With a rate of interfaces, pairs whose rate was not measured have that; without one, it is inferred from others.
+    given = None if fabric.rate is None else _core.parse_quantity("rate", fabric.rate)
+    rates = all_rates_bits_per_s(found) if given is None else _with(found, given)
     if not rates and fabric.rate is None:
         raise_errors(
             error(
@@ -64,3 +69,12 @@ def measured(fabric: MeasuredFabric, origins: Origins) -> dict[str, Any]:
     origins.move(("fabric", "graph"), ("fabric", "measured"))
     names = [*found.hosts, *(f"{host} interface" for host in found.hosts)]
     return {"npus": size, "switches": size, "links": links, "routing": "shortest", "names": names}
+
+
+def _with(found: Measured, rate: int) -> list[list[int]]:
+    """Rates between any two hosts in bits per second: ``rate`` where none was measured."""
+    size = len(found.hosts)
+    rows = [[rate] * size for _ in range(size)]
+    for (a, b), value in found.rates.items():
+        rows[a][b] = rows[b][a] = round(8 * value)
+    return rows

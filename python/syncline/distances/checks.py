@@ -7,9 +7,11 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
+from syncline.distances.hosts import check_name
 from syncline.distances.measured import Measured, Pair
 from syncline.input import limits
 from syncline.input.problem import error, exception
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +41,15 @@ COLUMNS = {
 }
 """Columns of the table and their meanings. Times and rates that were not measured are null."""
 
+RANGES = {
+    "rtt_s": (1e-10, 3600.0),
+    "rtt_median_s": (1e-10, 3600.0),
+    "rtt_error_s": (0.0, 3600.0),
+    "rate_bytes_per_s": (1.0, 1e15),
+}
+"""Values that are possible. A round trip that rounds to 0 would make the nearest hosts look unmeasured."""
+MAX_COUNT = 1 << 53
+
 
 def add_pair(
     pairs: dict[tuple[int, int], Pair],
@@ -60,8 +71,13 @@ def add_pair(
     if key in pairs:
         raise impossible("a pair is given twice", title, mark)
     for name, value in values.items():
-        if value is not None and (not math.isfinite(value) or value < 0 or (value == 0 and name == "rate_bytes_per_s")):
-            needed = "a number above 0" if name == "rate_bytes_per_s" else "a number of at least 0"
+        if value is None:
+            continue
+        least, most = RANGES.get(name, (0, MAX_COUNT))
+        if not (math.isfinite(value) and least <= value <= most):
+            help = None
+            if name.startswith("rtt_"):
+                help = "columns in other units are `rtt_us` and `rtt_ms`; leave cells empty that were not measured"
             raise exception(
                 error(
                     Code.BAD_DISTANCES,
@@ -69,7 +85,8 @@ def add_pair(
                     mark=mark,
                     key=name,
                     found=f"{value}",
-                    allowed=needed,
+                    allowed=f"{least:g} to {most:g}",
+                    help=help,
                 )
             )
     pairs[key] = Pair(**values)
@@ -86,5 +103,8 @@ def made(hosts: tuple[str, ...], pairs: dict[tuple[int, int], Pair], path: str, 
     :raises SynclineError: there are too few hosts, or too many.
     """
     if not 1 < len(hosts) <= limits.MAX_HOSTS:
-        raise impossible("measurements are between 2 hosts or more, up to 16,384", f"{len(hosts)} hosts", mark)
+        message = f"a file holds measurements of 2 to {limits.MAX_HOSTS:,} hosts"
+        raise impossible(message, counted(len(hosts), "host"), mark)
+    for name in hosts:
+        check_name(name, mark)
     return Measured(hosts, pairs, path)

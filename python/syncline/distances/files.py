@@ -21,15 +21,20 @@ if TYPE_CHECKING:
 
 
 def read(path: str) -> Measured:
-    """Reads measurements from a file of any of the formats.
+    """Reads measurements from a file: of CSV if its name ends in ``.csv``, else a Parquet table.
 
     :raises SynclineError: the file cannot be read, is malformed, or holds impossible values.
     """
-    return from_parquet(path) if Path(path).suffix.lower() == ".parquet" else from_csv(path)
+    return from_parquet(path) if is_table(path) else from_csv(path)
+
+
+def is_table(path: str) -> bool:
+    """Whether a file of measurements has, or gets, the form of a Parquet table: all but ``.csv`` files do."""
+    return Path(path).suffix.lower() != ".csv"
 
 
 def save(measured: Measured, path: str) -> None:
-    """Writes measurements as a Parquet table, or as a CSV file of pairs if the name ends in ``.csv``. Rows are sorted.
+    """Writes measurements, sorted: as a CSV file of pairs if the name ends in ``.csv``, else as a Parquet table.
 
     :raises SynclineError: the file cannot be written.
     """
@@ -38,6 +43,6 @@ def save(measured: Measured, path: str) -> None:
         for (a, b), pair in sorted(measured.pairs.items())
     ]
     try:
-        write_whole(path, to_csv(rows) if Path(path).suffix.lower() == ".csv" else to_parquet(rows))
+        write_whole(path, to_parquet(rows) if is_table(path) else to_csv(rows))
     except OSError as problem:
         raise_errors(cannot_write(path, problem))

@@ -64,7 +64,7 @@ def read_hosts(path: str) -> list[Host]:
         mark = Mark(file, number, 1, 0)
         host = _host(words, mark)
         if host.name == last:
-            hosts[last] = replace(hosts[last], slots=hosts[last].slots + host.slots)
+            hosts[last] = replace(hosts[last], slots=_slots(str(hosts[last].slots + host.slots), mark))
         else:
             _add(hosts, host, mark)
         last = host.name
@@ -78,7 +78,7 @@ def _host(words: Sequence[str], mark: Mark) -> Host:
     host = Host(name)
     before, colon, count = name.rpartition(":")
     # More colons are those of an address of IPv6.
-    if colon and count.isdigit() and ":" not in before:
+    if colon and _is_number(count) and ":" not in before:
         host = Host(before, _slots(count, mark))
     for word in rest:
         key, equals, value = word.partition("=")
@@ -110,10 +110,16 @@ def _unknown(key: str, mark: Mark) -> NoReturn:
     )
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 6
+
+
 def _slots(text: str, mark: Mark) -> int:
-    if not text.isdigit() or not 0 < int(text) <= limits.MAX_SLOTS:
+    if not _is_number(text) or not 0 < int(text) <= limits.MAX_SLOTS:
         allowed = f"a whole number from 1 to {limits.MAX_SLOTS}"
-        raise_errors(error(Code.BAD_VALUE, "no number of slots", mark=mark, found=shown(text), allowed=allowed))
+        raise_errors(
+            error(Code.BAD_VALUE, "not a valid number of slots", mark=mark, found=shown(text), allowed=allowed)
+        )
     return int(text)
 
 
@@ -126,17 +132,25 @@ def _address(text: str, mark: Mark) -> str:
         )
 
 
-def _add(hosts: dict[str, Host], host: Host, mark: Mark | None) -> None:
-    key = None if mark else "HOSTS"
-    name = host.name
-    if not name or len(name) > MAX_NAME or not name.isprintable() or " " in name:
-        allowed = f"1 to {MAX_NAME} printable characters without spaces"
+def check_name(name: str, mark: Mark | None, key: str | None = None) -> None:
+    """Refuses a name that lists of hosts and launchers could not hold.
+
+    :raises SynclineError: it is empty or too long, has spaces, commas or unprintable characters, or begins with a dash.
+    """
+    if not name or len(name) > MAX_NAME or not name.isprintable() or " " in name or "," in name:
+        allowed = f"1 to {MAX_NAME} printable characters without spaces and commas"
         raise_errors(error(Code.BAD_VALUE, "not a host's name", mark=mark, key=key, found=shown(name), allowed=allowed))
     if name.startswith("-"):
         # A launcher would take it for an option.
         raise_errors(
             error(Code.BAD_VALUE, "a host's name cannot begin with a dash", mark=mark, key=key, found=shown(name))
         )
+
+
+def _add(hosts: dict[str, Host], host: Host, mark: Mark | None) -> None:
+    key = None if mark else "HOSTS"
+    name = host.name
+    check_name(name, mark, key)
     if name in hosts:
         help = "list each host once, with `slots=` for its ranks"
         raise_errors(

@@ -61,4 +61,6 @@ def from_parquet(path: str) -> Measured:
         add_pair(pairs, (a, b), (origin, target), dict(zip(PAIR, of_pair, strict=True)), where, place)
     if sorted(names) != list(range(len(names))):
         raise impossible("numbers of hosts are not 0, 1, 2 and so on", f"{min(names)} to {max(names)}", place)
+    if len(set(names.values())) < len(names):
+        raise impossible("two hosts have one name", f"{len(names)} hosts with {len(set(names.values()))} names", place)
     return made(tuple(names[number] for number in range(len(names))), pairs, path, place)

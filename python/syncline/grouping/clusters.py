@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 CLUSTERINGS = 4
 """Clusterings of which the most even one is kept."""
+ROUNDS = 50
+"""Most rounds of a clustering."""
 
 
 def sizes(hosts: int, groups: int, balance: float) -> tuple[int, int]:
@@ -28,25 +30,53 @@ def sizes(hosts: int, groups: int, balance: float) -> tuple[int, int]:
 def balanced(coordinates: Floats, groups: int, balance: float, *, seed: int = 0, start: Ints | None = None) -> Ints:
     """Groups of hosts whose sizes are within ``balance`` of equal sizes, by constrained k-means.
 
-    k-means++ chooses the first centres, and a minimum-cost flow assigns hosts (Bradley, Bennett and Demiriz 2000, as in
-    the paper). Of several clusterings the most even one is kept, by the variance of sizes, and of equally even ones
-    the tightest. ``start`` is one more clustering to begin from, with the same number of groups.
+    k-means++ chooses the first centres. A minimum-cost flow assigns hosts to centres (Bradley, Bennett and Demiriz
+    2000, as in the paper): here as an assignment of hosts to places, of which each group has as many as it may have
+    hosts. Of several clusterings the most even one is kept, by the variance of sizes, and of equally even ones the
+    tightest. ``start`` is one more clustering to begin from, with the same number of groups.
 
-    :raises SynclineError: the package `k-means-constrained` is not installed.
+    :raises SynclineError: the packages `scipy` and `scikit-learn` are not installed.
     """
-    library = needed("k_means_constrained", "k-means-constrained")
+    first = needed("sklearn.cluster", "scikit-learn").kmeans_plusplus
     least, most = sizes(len(coordinates), groups, balance)
-    starts: list[Any] = ["k-means++"] * CLUSTERINGS
+    centres = [first(coordinates, groups, random_state=seed + turn)[0] for turn in range(CLUSTERINGS)]
     if start is not None:
-        starts.append(_centres(coordinates, start, groups))
+        centres.append(_centres(coordinates, start, groups))
     found = []
-    for turn, first in enumerate(starts):
-        clustering = library.KMeansConstrained(
-            n_clusters=groups, size_min=least, size_max=most, init=first, n_init=1, random_state=seed + turn, n_jobs=1
-        ).fit(coordinates)
-        labels = np.asarray(clustering.labels_, dtype=np.int64)
-        found.append((float(np.bincount(labels, minlength=groups).var()), float(clustering.inertia_), turn, labels))
+    for turn, chosen in enumerate(centres):
+        labels, misfit = _constrained(coordinates, np.asarray(chosen, dtype=np.float64), least, most)
+        found.append((float(np.bincount(labels, minlength=groups).var()), misfit, turn, labels))
     return min(found, key=lambda each: each[:3])[3]
+
+
+def _constrained(coordinates: Floats, centres: Floats, least: int, most: int) -> tuple[Ints, float]:
+    """Lloyd's algorithm with sizes from ``least`` to ``most``; returns groups, and the sum of squared distances."""
+    labels: Ints = np.full(len(coordinates), -1, dtype=np.int64)
+    for _ in range(ROUNDS):
+        squares = ((coordinates[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
+        chosen = _assigned(squares, least, most)
+        if (chosen == labels).all():
+            break
+        labels = chosen
+        centres = _centres(coordinates, labels, len(centres))
+    return labels, float(((coordinates - centres[labels]) ** 2).sum())
+
+
+def _assigned(costs: Floats, least: int, most: int) -> Ints:
+    """The cheapest assignment of hosts (rows) to groups (columns) with sizes from ``least`` to ``most``.
+
+    Each group has ``most`` places. Nobody takes those that stay empty, at no cost; of the first ``least`` of a group,
+    none may.
+    """
+    hosts, groups = costs.shape
+    places = np.repeat(np.arange(groups), most)
+    full = np.zeros((groups * most, groups * most))
+    full[:hosts] = costs[:, places]
+    needed_places = np.tile(np.arange(most) < least, groups)
+    # More than any assignment costs.
+    full[hosts:, needed_places] = costs.sum() + 1.0
+    _, columns = needed("scipy.optimize", "scipy").linear_sum_assignment(full)
+    return np.asarray(places[columns[:hosts]], dtype=np.int64)
 
 
 def _centres(coordinates: Floats, labels: Ints, groups: int) -> Floats:

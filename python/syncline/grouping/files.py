@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from syncline.files import write_whole
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.dump import dump
-from syncline.input.problem import cannot_write, error, exists_already, nearest, raise_errors
+from syncline.input.problem import cannot_write, error, nearest, raise_errors
 from syncline.input.source import from_file
 from syncline.schemas import GROUPS
 
@@ -43,20 +42,6 @@ class GroupsFile(Strict):
     """Adjusted Rand index with Ward's method."""
     groups: Annotated[list[Annotated[list[_Host], Field(min_length=1)]], Field(min_length=1)]
     """Names of the hosts of each group."""
-
-
-def check_writable(path: str, *, force: bool) -> None:
-    """Checks that a file can be written, before a long search.
-
-    :raises SynclineError: the file exists already and ``force`` is false, or its folder does not exist.
-    """
-    target = Path(path)
-    if target.is_dir():
-        raise_errors(cannot_write(path, "it is a folder"))
-    if target.exists() and not force:
-        raise_errors(exists_already(path))
-    if not target.parent.is_dir():
-        raise_errors(cannot_write(path, "the folder does not exist"))
 
 
 def save(found: Grouping, path: str) -> None:

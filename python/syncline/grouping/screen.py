@@ -48,7 +48,7 @@ def certainty(found: Grouping) -> str:
     """How sure the groups are, in a sentence."""
     return (
         f"A pair in one group is nearer than a pair of two groups with probability {percent(found.score)}, on "
-        f"measurements that did not help to choose the groups (p = {found.p_value:.1g}). Agreement with Ward's method "
+        f"measurements that did not help to place the hosts (p = {found.p_value:.1g}). Agreement with Ward's method "
         f"(adjusted Rand index): {digits(found.agreement)}."
     )
 

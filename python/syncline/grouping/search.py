@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from syncline.grouping.arrays import Floats, Ints
 
 LIMIT = 0.001
-"""Largest p-value of groups that are reported. Some twenty numbers of groups are compared, so chance finds groups in at
-most 2 % of networks without any."""
+"""Largest p-value of groups that are reported, after the numbers of groups that were compared. The test takes pairs as
+independent, so chance finds groups a little more often than that."""
 MARGIN = 3.0
 """Log-likelihood by which a larger number of groups must predict better: less is chance."""
 LEAST_HOSTS = 4
@@ -226,8 +226,10 @@ def _choose(
             total += float(blocks.fit(train, groups, own).scores(test, groups).sum())
             left.append(own)
             same = groups[test.a] == groups[test.b]
-            inside.append(test.logs[same])
-            between.append(test.logs[~same])
+            own_levels = _own_levels(train)
+            logs = test.logs - own_levels[test.a] - own_levels[test.b]
+            inside.append(logs[same])
+            between.append(logs[~same])
         return total, inside, between, sorted(left)[len(left) // 2]
 
     best, most = 1, quality(1)
@@ -247,7 +249,17 @@ def _choose(
     if best == 1 or most[3] == 1:
         return best if len(wanted) == 1 else 1, 0.5, 1.0
     score, p_value = _compare(np.concatenate(most[1]), np.concatenate(most[2]))
+    # The best of several numbers of groups was chosen by the same values (Bonferroni).
+    p_value = min(p_value * len(wanted), 1.0)
     return (best if len(wanted) == 1 else most[3]), score, p_value
+
+
+def _own_levels(values: blocks.Values) -> Floats:
+    """By how much the values of each host exceed those of all hosts: a slow host is far from all, not in no rack."""
+    both = np.concatenate([values.a, values.b])
+    counts = np.bincount(both, minlength=values.hosts)
+    sums = np.bincount(both, np.concatenate([values.logs, values.logs]), values.hosts)
+    return np.where(counts > 0, sums / np.maximum(counts, 1) - values.logs.mean(), 0.0)
 
 
 def _compare(inside: Floats, between: Floats) -> tuple[float, float]:

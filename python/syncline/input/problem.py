@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -12,7 +13,6 @@ from syncline.errors import Diagnostic, ExitStatus, SynclineError
 from syncline.input.node import Mark, Text
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable
 
 
@@ -65,6 +65,27 @@ def exists_already(path: str | os.PathLike[str]) -> Diagnostic:
     """The error for a file that only ``--force`` replaces."""
     place = Mark(Text(Path(path).as_posix(), ()), 0, 0, 0)
     return error(Code.BAD_VALUE, "the file exists already", mark=place, help="choose another name, or add --force")
+
+
+def require_writable(path: str | os.PathLike[str], *, force: bool = True) -> None:
+    """Checks that a file can be written, before long work; neither creates nor changes it.
+
+    :raises SynclineError: it cannot be, or the file exists already and ``force`` is false.
+    """
+    target = Path(path)
+    if target.is_dir():
+        raise_errors(cannot_write(path, "it is a folder"))
+    if target.exists() and not force:
+        raise_errors(exists_already(path))
+    try:
+        if target.exists():
+            target.open("ab").close()
+        elif not target.parent.is_dir():
+            raise_errors(cannot_write(path, "the folder does not exist"))
+        elif not os.access(target.parent, os.W_OK):
+            raise_errors(cannot_write(path, "permission denied"))
+    except OSError as problem:
+        raise_errors(cannot_write(path, problem))
 
 
 def bad_value(

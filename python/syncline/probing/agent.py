@@ -474,6 +474,8 @@ class Echoes:
         if not by_kernel or not 0 <= whole <= most + 1_000_000:
             # There is no time of receipt, or the clock was set between the two times.
             whole, by_kernel = most, False
+        if hold > whole:
+            return  # the other host's clock was set while it held the packet
         self.kernel = self.kernel and by_kernel and bool(flags & KERNEL_CLOCK)
         self.round_trips.append(max(whole - hold, 1))
 
@@ -535,7 +537,7 @@ def contact(
 def tcp_reaches(candidates: Candidates, own: str | None) -> bool:
     """Returns whether a TCP connection to any of the addresses succeeds."""
     for address, _, port in candidates:
-        with contextlib.suppress(OSError), connected(address, port, own, 1.0):
+        with contextlib.suppress(OSError), connected(address, port, own, CONTACT_S / max(len(candidates), 1)):
             return True
     return False
 
@@ -558,9 +560,11 @@ def measure_rate(
     candidates = order["to"]
     at = known.get(order["peer"])
     problem = "no address"
-    for address, _, port in candidates if at is None else [candidates[at]]:
+    tried = candidates if at is None else [candidates[at]]
+    for address, _, port in tried:
         try:
-            sock = connected(address, port, order.get("own"), min(order["limit_s"], 3.0))
+            # All addresses together take no longer than the coordinator waits.
+            sock = connected(address, port, order.get("own"), min(order["limit_s"], 3.0) / max(len(tried), 1))
         except OSError as error:
             problem = reason(error)
             continue

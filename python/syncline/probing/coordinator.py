@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,7 +88,24 @@ def probe(
         )
     _allow_files(len(hosts))
     coordinator = _Coordinator(list(hosts), launch, schedule, wanted, port, tell)
-    return asyncio.run(coordinator.run())
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coordinator.run())
+    return _in_a_thread(coordinator)
+
+
+def _in_a_thread(coordinator: _Coordinator) -> Outcome:
+    """Probes where an event loop runs already, as in a notebook."""
+    with ThreadPoolExecutor(1) as pool:
+        outcome = pool.submit(lambda: asyncio.run(coordinator.run()))
+        while True:
+            try:
+                return outcome.result()
+            except KeyboardInterrupt:
+                if outcome.done():
+                    raise
+                coordinator.interrupt()
 
 
 @dataclass
@@ -146,14 +164,20 @@ class _Coordinator:
         self._samples = 0
         self._interrupted = self._limited = False
 
+    def interrupt(self) -> None:
+        """Ends the probe early, as Ctrl-C does. May be called from any thread."""
+        self._interrupted = True
+        self._loop.call_soon_threadsafe(self._stop.set)
+
     async def run(self) -> Outcome:
         """Probes; leaves nothing behind on hosts."""
-        self._stop = asyncio.Event()
+        self._stop, self._loop = asyncio.Event(), asyncio.get_running_loop()
         with self._ctrl_c(), contextlib.suppress(_Ended):
             try:
-                await self._start()
+                # From the start: logins to many hosts may take longer than agents wait for orders.
                 beating = asyncio.create_task(self._keep_alive())
                 try:
+                    await self._start()
                     await self._measure()
                     await self._count_ignored()
                 finally:
@@ -174,13 +198,9 @@ class _Coordinator:
             yield
             return
 
-        def pressed() -> None:
-            self._interrupted = True
-            self._stop.set()
-
         before = signal.getsignal(signal.SIGINT)
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGINT, pressed)
+        loop.add_signal_handler(signal.SIGINT, self.interrupt)
         try:
             yield
         finally:

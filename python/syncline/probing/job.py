@@ -100,7 +100,7 @@ class _Probe:
                 raise
             interrupted = True
         return Outcome(
-            measured=Measured(names, self._pairs),
+            measured=Measured(names, self._pairs).among(sorted({rank for pair in self._pairs for rank in pair})),
             samples=chosen.samples if chosen else 0,
             rounds=rounds,
             took_s=time.monotonic() - self._began,

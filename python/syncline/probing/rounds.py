@@ -57,7 +57,14 @@ def full(hosts: int) -> Schedule:
 
 
 def sampled(seed: int) -> MakeSchedule:
-    """Makes the schedule of few pairs that suffice to find groups of near hosts."""
+    """Makes the schedule of few pairs that suffice to find groups of near hosts.
+
+    :raises SynclineError: a package of the extra ``group`` is not installed.
+    """
+    from syncline.grouping.packages import needed
+
+    for module, package in (("numpy", "numpy"), ("scipy", "scipy"), ("sklearn", "scikit-learn")):
+        needed(module, package)
 
     def make(hosts: int) -> Schedule:
         from syncline.probing.sampled_schedule import sampled_schedule

@@ -28,6 +28,11 @@ class Format(StrEnum):
     TORCHRUN = "torchrun"
     """Each host with its node rank, for ``torchrun --node-rank``. The first one is the master."""
 
+    @property
+    def has_slots(self) -> bool:
+        """Whether a file of this format holds the number of ranks of each host."""
+        return self not in (Format.HOSTS, Format.TORCHRUN)
+
     def use(self, path: str) -> str:
         """How a launcher takes the file."""
         return {
@@ -67,7 +72,9 @@ def write(form: Format, path: str, hosts: Sequence[str], slots: Sequence[int]) -
     """
     if form is Format.TORCHRUN and len(set(slots)) > 1:
         raise bad_value(
-            "torchrun gives all hosts one number of ranks", f"{min(slots)} to {max(slots)}", help="take another format"
+            "torchrun needs the same number of ranks on every host",
+            f"{min(slots)} to {max(slots)}",
+            help="use another format",
         )
     try:
         write_whole(path, text(form, hosts, slots))

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.distances.pairs import latencies_ps, rates_bits_per_s
 from syncline.input.problem import bad_value, nearest, shown
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from syncline.distances import Measured
 
-PROPOSALS = 200_000
-"""Swaps that each chain of a search tries by default, divided by 100 for rings, whose proposals are long."""
-RING_SHARE = 100
+PROPOSALS, RING_PROPOSALS = 200_000, 2_000
+"""Changes that each chain of a search tries by default. For rings, each is improved locally, and takes longer."""
 CHAINS = 4
-ALGORITHMS = ("ring", "halving_doubling", "double_binary_tree", "bcube(base=4)")
-"""Algorithms with a cost model; ``bcube`` takes other bases, too."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +32,10 @@ class Reordered:
     bytes: int
     """Size of the all-reduce. It matters only where rates were measured."""
     cost_s: float
-    """What the order costs by the algorithm's model (luo2020 5.2.1). Costs order orders; they do not predict times."""
+    """What the order costs by the algorithm's model (luo2020 5.2.1). Costs rank orders; they do not predict times."""
     cost_before_s: float
     bound_s: float
-    """What no order goes below."""
+    """A lower bound on the cost of any order."""
     filled: int
     """Pairs of hosts that were not measured, and whose distances were inferred from others."""
     stopped: bool
@@ -79,7 +77,7 @@ def reorder(
     chosen = measured.among(_numbers(measured, names))
     trips, rates = latencies_ps(chosen), rates_bits_per_s(chosen) or None
     if proposals is None:
-        proposals = PROPOSALS // RING_SHARE if algorithm == "ring" else PROPOSALS
+        proposals = RING_PROPOSALS if algorithm == "ring" else PROPOSALS
     model = _core.RankOrder.of_pairs(len(names), trips, rates, algorithm, nbytes)
     start = list(range(len(names)))
     found, cost, before, bound, stopped = model.search(start, proposals, CHAINS, seed, limit_s, progress)
@@ -111,10 +109,8 @@ def _numbers(measured: Measured, names: Sequence[str]) -> list[int]:
                 help=f"measure it, or leave it out; {measured.source or 'the measurements'}: {len(numbers)} hosts",
             )
         if name in seen:
-            raise bad_value(
-                "the host is listed twice", shown(name), help="list each host once; ranks per host are `--slots`"
-            )
+            raise bad_value("the host is listed twice", shown(name), help="list each host once")
         seen.add(name)
     if len(seen) < 2:
-        raise bad_value("an order needs two hosts or more", f"{len(seen)} hosts")
+        raise bad_value("an order needs two hosts or more", counted(len(seen), "host"))
     return [numbers[name] for name in names]

@@ -73,14 +73,16 @@ def _parts(
     if difference.far_s is not None:
         far = f"of {counted(difference.exchanges, 'exchange')}"
         table.add_row("exchanges of far hosts", str(difference.far_before), f"{difference.far_after} {far}")
-    table.add_row("longest exchange", time(difference.longest_before.time_s), time(difference.longest_after.time_s))
+    table.add_row(
+        "longest hop of all bytes", time(difference.longest_before.time_s), time(difference.longest_after.time_s)
+    )
     yield table
     yield ""
     for sentence in _notes(found, difference):
         yield Text(lines(sentence, width), "dim")
     if explain:
-        yield from _exchanges("Exchanges of the old order alone", difference.dropped)
-        yield from _exchanges("Exchanges of the new order alone", difference.added)
+        yield from _exchanges("Exchanges only in the old order", difference.dropped)
+        yield from _exchanges("Exchanges only in the new order", difference.added)
     if listed:
         yield ""
         yield Text("Hosts by rank", "dim")
@@ -113,8 +115,8 @@ def _notes(found: Reordered, difference: Difference) -> Iterator[str]:
     if found.filled:
         pairs = len(found.hosts) * (len(found.hosts) - 1) // 2
         yield (
-            f"{found.filled} of {pairs} pairs were not measured; each is taken to be as long as the longest hop of the "
-            "shortest chain of measured pairs."
+            f"{found.filled} of {pairs} pairs were not measured. Such a pair counts as long as the longest hop of a "
+            "chain of measured pairs that joins its hosts: of the chain whose longest hop is shortest."
         )
     if found.stopped:
         yield "The time limit ended the search: another run may find another order."

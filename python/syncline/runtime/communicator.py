@@ -217,7 +217,8 @@ class Communicator:
 
         Messages with one tag are received in the order in which they were sent. Messages of at most 64 KiB are kept for
         a receiver that does not wait for them yet, up to 1 MiB from one rank; their sends do not wait for the receiver.
-        Every other send is over once its message has been received. A rank may have 4,096 messages under way to another
+        Every other send is over once the receiver waits for the message and the last byte has been handed to the
+        system, which may still be sending it. A rank may have 4,096 messages under way to another
         rank that this one has not begun to receive, over all groups and tags; further ones wait behind them. A
         ``space`` other than 0 belongs to one collective of the caller, and contains only messages that match each
         other.

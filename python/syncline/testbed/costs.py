@@ -7,7 +7,6 @@ the scenario that uses them.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import statistics
@@ -91,20 +90,6 @@ class HostCosts:
             write_whole(path, text)
         except OSError as problem:
             raise_errors(cannot_write(path, problem))
-
-
-def require_writable(path: Path) -> None:
-    """Raises :class:`SynclineError` if a file cannot be written; does not create or change it."""
-    folder = path.parent
-    try:
-        if path.exists():
-            path.open("ab").close()
-        elif not folder.is_dir():
-            raise_errors(cannot_write(path, os.strerror(errno.ENOTDIR if folder.exists() else errno.ENOENT).lower()))
-        elif not os.access(folder, os.W_OK):
-            raise_errors(cannot_write(path, os.strerror(errno.EACCES).lower()))
-    except OSError as problem:
-        raise_errors(cannot_write(path, problem))
 
 
 def read(path: str | Path) -> HostCosts:

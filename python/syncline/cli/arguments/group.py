@@ -6,17 +6,14 @@ from typing import Annotated, Literal
 
 import typer
 
-from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet
+from syncline.cli.arguments.shared import Force, Json, Measurements, NoColour, Quiet, Seed
 
 app = typer.Typer()
 
 
 @app.command()
 def group(
-    measurements: Annotated[
-        str,
-        typer.Argument(metavar="MEASUREMENTS", help="A file of measurements: .parquet, or .csv of pairs or a matrix."),
-    ],
+    measurements: Measurements,
     groups: Annotated[
         str, typer.Option("--groups", metavar="K", help="Number of groups: a number, auto, or sqrt of the hosts.")
     ] = "auto",
@@ -36,7 +33,7 @@ def group(
         bool, typer.Option("--heights", metavar="", help="Hosts have delays of their own, such as slow network stacks.")
     ] = False,
     by: Annotated[Literal["rtt", "rate"], typer.Option("--by", help="Group by round trips, or by rates.")] = "rtt",
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the search.")] = 0,
+    seed: Seed = 0,
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="FILE", help="Write the groups: a YAML file.")
     ] = None,

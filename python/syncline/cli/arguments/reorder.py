@@ -6,16 +6,14 @@ from typing import Annotated
 
 import typer
 
-from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet
+from syncline.cli.arguments.shared import Force, Json, Measurements, NoColour, Quiet, Seed
 
 app = typer.Typer()
 
 
 @app.command()
 def reorder(
-    measurements: Annotated[
-        str, typer.Argument(metavar="MEASUREMENTS", help="What `syncline probe` wrote, or a CSV file of round trips.")
-    ],
+    measurements: Measurements,
     algorithm: Annotated[
         str,
         typer.Option(
@@ -48,12 +46,13 @@ def reorder(
         bool, typer.Option("--explain", metavar="", help="List the exchanges that the new order avoids.")
     ] = False,
     proposals: Annotated[
-        int | None, typer.Option("--proposals", metavar="N", min=1, help="How many changes each chain tries.")
+        int | None,
+        typer.Option("--proposals", metavar="N", min=1, max=10**12, help="How many changes each chain tries."),
     ] = None,
     limit: Annotated[
         str | None, typer.Option("--limit", metavar="TIME", help="Longest search, such as 60s; the best so far counts.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the search.")] = 0,
+    seed: Seed = 0,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,

@@ -33,4 +33,15 @@ NoColour = Annotated[
     bool, typer.Option("--no-color", metavar="", callback=_no_colour, expose_value=False, help="Print without colours.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", metavar="", help="Print only the result and errors.")]
+Seed = Annotated[
+    int,
+    typer.Option("--seed", metavar="N", min=0, max=2**31 - 1, help="Seed of random numbers: another may find more."),
+]
+Measurements = Annotated[
+    str,
+    typer.Argument(
+        metavar="MEASUREMENTS",
+        help="Measurements between hosts: .parquet of `syncline probe`, or .csv of pairs or a matrix.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that already exists.")]

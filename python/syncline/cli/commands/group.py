@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from syncline.grouping.packages import needed
-from syncline.input.problem import bad_value
+from syncline.input.problem import bad_value, require_writable
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import console, say, show, show_json
 
@@ -48,9 +48,9 @@ def group(options: GroupOptions) -> int:
     )
     if options.plot is not None:
         drawing.check(options.plot)
-        files.check_writable(options.plot, force=options.force)
+        require_writable(options.plot, force=options.force)
     if options.out is not None:
-        files.check_writable(options.out, force=options.force)
+        require_writable(options.out, force=options.force)
     measured = read(options.measurements)
     with Waiting(quiet=options.quiet or options.as_json) as progress:
         found = find(measured, settings, progress)

@@ -23,6 +23,15 @@ def overrides(sets: Iterable[str], options: Mapping[str, tuple[str, str | None]]
     return found
 
 
+def size(flag: str, text: str) -> int:
+    """The bytes that an option gives, such as ``25MB``. Raises :class:`SynclineError` if it is not a size."""
+    try:
+        return _core.parse_quantity("bytes", text)
+    except ValueError as problem:
+        message, remedy = problem.args
+        raise_errors(error(Code.BAD_UNIT, message, key=flag, found=text, help=remedy))
+
+
 def seconds(flag: str, text: str) -> float:
     """The time that an option gives, such as ``60s``. Raises :class:`SynclineError` if it is not a time."""
     try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from syncline.cli.commands.options import seconds
 from syncline.codes import Code
 from syncline.errors import ExitStatus, SynclineError
-from syncline.input.problem import cannot_write, error, exists_already, raise_errors
+from syncline.input.problem import error, raise_errors, require_writable
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import console, print_diagnostics, say, show, show_json
 
@@ -91,6 +91,11 @@ def probe(options: ProbeOptions) -> int:
                 help="--what both; or --schedule full",
             )
         )
+    if options.samples is not None and not options.rtt:
+        help = "rates take as many transfers as fit into the budget"
+        raise_errors(error(Code.BAD_VALUE, "`--samples` needs round trips", key="--samples", help=help))
+    if options.seed and not options.sampled:
+        raise_errors(error(Code.BAD_VALUE, "`--seed` needs `--schedule sampled`", key="--seed", help="leave it out"))
     return _of_job(options, wanted) if options.job else _of_hosts(options, wanted)
 
 
@@ -116,7 +121,13 @@ def _of_job(options: ProbeOptions, wanted: Wanted) -> int:
     from syncline.runtime import Communicator, Meeting, Security
     from syncline.runtime.addresses import setting
 
-    for name, value in (("HOSTS", options.names), ("--hosts", options.hosts), ("--launch", options.launch)):
+    port = options.port or None
+    for name, value in (
+        ("HOSTS", options.names),
+        ("--hosts", options.hosts),
+        ("--launch", options.launch),
+        ("--port", port),
+    ):
         if value:
             raise_errors(
                 error(Code.BAD_VALUE, f"`{name}` and `--job` exclude each other", key=name, help="a job has its ranks")
@@ -187,11 +198,10 @@ def _status(outcome: Outcome, *, allow_missing: bool) -> ExitStatus:
 def _require_writable(options: ProbeOptions) -> None:
     """Raises :class:`SynclineError` if the file could not be written after the probe."""
     path = Path(options.out)
-    if path.is_dir():
-        raise_errors(cannot_write(options.out, "this is a folder"))
-    if path.exists() and not options.force:
-        raise_errors(exists_already(path))
-    if not path.parent.is_dir():
-        raise_errors(cannot_write(options.out, f"the folder {path.parent.as_posix()} does not exist"))
-    if not os.access(path.parent, os.W_OK):
-        raise_errors(cannot_write(options.out, "permission denied"))
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        raise_errors(
+            error(
+                Code.BAD_VALUE, "not a file of measurements", key="--out", found=options.out, allowed="*.parquet, *.csv"
+            )
+        )
+    require_writable(path, force=options.force)

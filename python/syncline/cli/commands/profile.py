@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input import yaml
-from syncline.input.problem import cannot_write, error, nearest, raise_errors
+from syncline.input.problem import cannot_write, error, nearest, raise_errors, require_writable
 from syncline.models import times
 from syncline.quantity import counted
 from syncline.terminal.progress import Waiting
@@ -48,7 +47,7 @@ def profile(options: ProfileOptions) -> int:
     if batch is not None and not shapes:
         _raise_bad_value("--batch needs --input", help="pass the batch to the factory instead: --argument batch=32")
     # Measuring takes long, so all checks come before it.
-    _require_writable(out)
+    require_writable(out)
     with redirect_stdout(sys.stderr):
         module, example = factory.build(options.factory, named, str(Path.cwd()), meta=False)
         if shapes:
@@ -67,17 +66,6 @@ def profile(options: ProfileOptions) -> int:
     if not options.quiet:
         _summary(found, out)
     return 0
-
-
-def _require_writable(out: str) -> None:
-    """Raises :class:`SynclineError` if no file can be written there."""
-    target = Path(out)
-    if not target.parent.is_dir():
-        raise_errors(cannot_write(out, "the folder does not exist"))
-    if target.is_dir():
-        raise_errors(cannot_write(out, "it is a folder"))
-    if not os.access(target if target.exists() else target.parent, os.W_OK):
-        raise_errors(cannot_write(out, "permission denied"))
 
 
 def _summary(found: times.Times, out: str) -> None:

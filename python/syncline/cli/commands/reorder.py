@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncline import _core
+from syncline.cli.commands.options import seconds, size
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, exists_already, nearest, raise_errors, shown
+from syncline.input.problem import error, nearest, raise_errors, require_writable, shown
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import console, say, show, show_json
 
@@ -39,9 +38,10 @@ def reorder(measurements: str, options: Options, *, explain: bool, force: bool, 
     from syncline.distances import read, read_hosts
     from syncline.reordering.difference import difference
 
-    files = [_file(each, force=force) for each in options.write]
-    nbytes = _quantity("bytes", "--bytes", options.bytes)
-    limit_s = None if options.limit is None else _quantity("time", "--limit", options.limit) * 1e-12
+    files = [_file(each) for each in options.write]
+    _check_files(files, options, force=force)
+    nbytes = size("--bytes", options.bytes)
+    limit_s = None if options.limit is None else seconds("--limit", options.limit)
     measured = read(measurements)
     given = None if options.hosts is None else read_hosts(options.hosts)
     names = measured.hosts if given is None else tuple(host.name for host in given)
@@ -72,7 +72,26 @@ def reorder(measurements: str, options: Options, *, explain: bool, force: bool, 
     return 0
 
 
-def _file(text: str, *, force: bool) -> tuple[Format, str]:
+def _check_files(files: list[tuple[Format, str]], options: Options, *, force: bool) -> None:
+    """Refuses, before the search, files that could not be written after it."""
+    paths = [path for _, path in files]
+    if twice := next((path for at, path in enumerate(paths) if path in paths[:at]), None):
+        raise_errors(error(Code.BAD_VALUE, "two files have one name", key="--write", found=shown(twice)))
+    for path in paths:
+        require_writable(path, force=force)
+    if options.slots is not None and not any(form.has_slots for form, _ in files):
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "`--slots` has no effect",
+                key="--slots",
+                found=f"{options.slots}",
+                help="write a file that holds slots, such as --write openmpi=hostfile",
+            )
+        )
+
+
+def _file(text: str) -> tuple[Format, str]:
     """Reads ``FORMAT=FILE``."""
     from syncline.reordering import Format
 
@@ -91,15 +110,4 @@ def _file(text: str, *, force: bool) -> tuple[Format, str]:
                 help="write it like openmpi=hostfile",
             )
         )
-    if Path(path).exists() and not force:
-        raise_errors(exists_already(path))
     return Format(name), path
-
-
-def _quantity(kind: str, option: str, text: str) -> int:
-    try:
-        return _core.parse_quantity(kind, text)
-    except ValueError as unreadable:
-        problem, remedy = unreadable.args
-        mark = Mark(Text(option, [text]), 1, 1, len(text))
-        raise_errors(error(Code.BAD_UNIT, problem, mark=mark, found=shown(text), help=remedy))

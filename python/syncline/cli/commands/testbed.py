@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from syncline.cli.commands.options import overrides, seconds
 from syncline.codes import Code
 from syncline.errors import ExitStatus, SynclineError
-from syncline.input.problem import error, raise_errors, shown
+from syncline.input.problem import error, raise_errors, require_writable, shown
 from syncline.terminal.progress import Waiting
 from syncline.terminal.streams import print_diagnostics, say, show, show_json
 
@@ -117,7 +117,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
     def expect(layout: Layout) -> None:
         whole = testing.require(layout)
         if save is not None:
-            costs.require_writable(Path(save))
+            require_writable(save)
         if not silent:
             say(
                 f"Measuring takes about {duration(whole)}, or {testing.TRIES} times as long if rates never match "
