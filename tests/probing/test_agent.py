@@ -99,7 +99,7 @@ def test_lost_echoes_are_counted(pair, relay):
 
 def test_duplicates_and_late_replies_are_counted(pair, relay):
     a, b = pair
-    late_s = 3 * agent.LEAST_TIMEOUT_S
+    late_s = 3 * agent.MIN_TIMEOUT_S
 
     def replies(packet, number):
         if number % 5 == 2:

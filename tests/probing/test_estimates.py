@@ -10,7 +10,7 @@ from fractions import Fraction
 import pytest
 
 from syncline.distances import Pair
-from syncline.probing.estimates import LEAST_SAMPLES, bounds, of_samples, quantile, rate_of
+from syncline.probing.estimates import MIN_SAMPLES, bounds, of_samples, quantile, rate_of
 
 
 def chances(count, share):
@@ -32,9 +32,9 @@ def test_bounds_are_those_of_the_binomial_distribution(count, share):
 
 
 def test_fewer_than_the_least_samples_have_no_interval():
-    assert bounds(LEAST_SAMPLES - 1) is None
-    assert bounds(LEAST_SAMPLES) is not None
-    few = of_samples([1e-6 * each for each in range(1, LEAST_SAMPLES)])
+    assert bounds(MIN_SAMPLES - 1) is None
+    assert bounds(MIN_SAMPLES) is not None
+    few = of_samples([1e-6 * each for each in range(1, MIN_SAMPLES)])
     assert few.rtt_s == 4e-6
     assert few.rtt_error_s is None
 

@@ -39,7 +39,7 @@ def bed(tmp_path):
         yield named([layout.namespace(host.number) for host in layout.hosts])
 
 
-LEAST, MOST = 0.6, 1.4
+MIN_SHARE, MAX_SHARE = 0.6, 1.4
 """Rates beside those of links of 100 and 200 Mb/s. On an idle machine they are within 3 %; a busy one may let through
 less, and more after a pause, when the link catches up."""
 
@@ -55,7 +55,7 @@ def test_rates_are_those_of_the_links(bed):
     assert outcome.complete
     rates = {pair: each.rate_bytes_per_s * 8 for pair, each in outcome.measured.pairs.items()}
     for pair, bits in {(0, 1): 200e6, (2, 3): 200e6, (0, 2): 100e6, (3, 1): 100e6}.items():
-        assert LEAST * PAYLOAD * bits < rates[pair] < MOST * bits
+        assert MIN_SHARE * PAYLOAD * bits < rates[pair] < MAX_SHARE * bits
 
 
 def test_hosts_of_other_racks_are_farther_away(bed):
@@ -79,7 +79,7 @@ def test_ranks_of_a_job_measure_the_rates_of_links(cli):
     for (a, b), pair in measured.pairs.items():
         bits = 200e6 if {a, b} == {0, 1} else 100e6
         # Three ranks have one pair in a round.
-        assert LEAST * PAYLOAD * bits < pair.rate_bytes_per_s * 8 < MOST * bits
+        assert MIN_SHARE * PAYLOAD * bits < pair.rate_bytes_per_s * 8 < MAX_SHARE * bits
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ FREEDOM = 4.0
 """Degrees of freedom of the noise."""
 PRIOR = 3.0
 """Number of values that the level from the tree counts as."""
-LEAST_SIGMA = 1e-3
+MIN_SIGMA = 1e-3
 """Smallest noise, as a share of the distance: 0.1 %."""
 _ROUNDS = 3
 """Rounds in which levels and weights are computed from each other."""
@@ -35,6 +35,10 @@ class Values:
     a: Ints
     b: Ints
     logs: Floats
+
+    def beyond_the_nearest(self) -> Floats:
+        """Values less that of the nearest hundredth, which count as 0: the smallest one alone would be an outlier."""
+        return np.maximum(self.logs - np.quantile(self.logs, 0.01), 0.0)
 
     def only(self, kept: Ints) -> Values:
         """Some of the values: ``kept`` holds their positions."""
@@ -127,7 +131,7 @@ def fit(values: Values, groups: Ints, count: int) -> Blocks:
     known = (a >= 0) & (b >= 0)
     a, b, logs = a[known], b[known], values.logs[known]
     weights = np.ones(len(logs))
-    sigma = LEAST_SIGMA
+    sigma = MIN_SIGMA
     levels = means = np.zeros((count, count))
     for _ in range(_ROUNDS):
         counts: Floats = np.bincount(a * count + b, weights, count**2).reshape(count, count).astype(np.float64)
@@ -138,7 +142,7 @@ def fit(values: Values, groups: Ints, count: int) -> Blocks:
         np.fill_diagonal(means, within if np.isfinite(within) else 0.0)
         levels = (sums + PRIOR * means) / (counts + PRIOR)
         residuals = logs - levels[a, b]
-        sigma = max(float(np.sqrt(np.average(residuals**2, weights=weights))), LEAST_SIGMA) if len(logs) else 1.0
+        sigma = max(float(np.sqrt(np.average(residuals**2, weights=weights))), MIN_SIGMA) if len(logs) else 1.0
         weights = (FREEDOM + 1) / (FREEDOM + (residuals / sigma) ** 2)
     whole = np.ones(len(values.logs))
     whole[known] = weights

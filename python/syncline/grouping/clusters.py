@@ -20,6 +20,14 @@ ROUNDS = 50
 """Most rounds of a clustering."""
 
 
+def counts(first: int, most: int) -> list[int]:
+    """Numbers of groups to try: from ``first``, each a fifth larger, up to ``most``; at least ``first``."""
+    found = [first]
+    while (following := max(found[-1] + 1, round(1.2 * found[-1]))) <= most:
+        found.append(following)
+    return found
+
+
 def sizes(hosts: int, groups: int, balance: float) -> tuple[int, int]:
     """Least and greatest size of a group: within ``balance`` (0.25 is 25 %) of equal sizes, and always possible."""
     even = hosts / groups

@@ -36,9 +36,9 @@ LIMIT = 0.001
 independent, so chance finds groups a little more often than that."""
 MARGIN = 3.0
 """Log-likelihood by which a larger number of groups must predict better: less is chance."""
-LEAST_HOSTS = 4
+MIN_HOSTS = 4
 """Fewest hosts that can be grouped."""
-LEAST_PAIRS = 2
+MIN_PAIRS = 2
 """Fewest measured pairs per host."""
 BALANCE = 0.25
 """How far sizes may be from equal ones if the number of groups is given."""
@@ -117,11 +117,9 @@ def find(
 
 
 def _check(settings: Settings, hosts: int) -> None:
-    if hosts < LEAST_HOSTS:
+    if hosts < MIN_HOSTS:
         raise_errors(
-            error(
-                Code.BAD_DISTANCES, "too few hosts to group", found=f"{hosts} hosts", allowed=f"at least {LEAST_HOSTS}"
-            )
+            error(Code.BAD_DISTANCES, "too few hosts to group", found=f"{hosts} hosts", allowed=f"at least {MIN_HOSTS}")
         )
     if isinstance(settings.groups, int) and not 2 <= settings.groups <= hosts // 2:
         raise bad_value(
@@ -140,13 +138,13 @@ def _values(measured: Measured, of_pairs: dict[tuple[int, int], float], by: str)
     kept = [(pair, value) for pair, value in of_pairs.items() if value > 0]
     hosts = len(measured.hosts)
     what = "round trips" if by == "rtt" else "rates"
-    if len(kept) < LEAST_PAIRS * hosts:
+    if len(kept) < MIN_PAIRS * hosts:
         raise_errors(
             error(
                 Code.BAD_DISTANCES,
                 f"too few {what} to find groups",
                 found=f"{len(kept)} pairs of {hosts} hosts",
-                allowed=f"at least {LEAST_PAIRS * hosts} pairs",
+                allowed=f"at least {MIN_PAIRS * hosts} pairs",
                 help="measure more pairs" if of_pairs else f"measure {what}, or choose the others with --by",
             )
         )
@@ -171,20 +169,14 @@ def _candidates(hosts: int, groups: int | str) -> list[int]:
         return [groups]
     if groups == "sqrt":
         return [max(2, round(math.sqrt(hosts)))]
-    found = [2]
-    most = min(_MAX_GROUPS, max(2, hosts // 2))
-    while (following := max(found[-1] + 1, round(found[-1] * 1.2))) <= most:
-        found.append(following)
-    return found
+    return clusters.counts(2, min(_MAX_GROUPS, max(2, hosts // 2)))
 
 
 def _embed(values: blocks.Values, settings: Settings) -> Embedding:
-    # The nearest hundredth counts as no distance: the smallest value alone would be an outlier.
-    floor = np.quantile(values.logs, 0.01)
     return embed(
         values.hosts,
         (values.a, values.b),
-        np.maximum(values.logs - floor, 0.0),
+        values.beyond_the_nearest(),
         dimensions=min(settings.dimensions, values.hosts - 1),
         alpha=settings.alpha,
         with_heights=settings.heights,

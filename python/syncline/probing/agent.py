@@ -69,7 +69,7 @@ FIRST_CONTACT = 1 << 31
 CONTACT_S = 1.0
 """Time to find an address that answers."""
 CONTACT_TRIES = 5
-FIRST_TIMEOUT_S, LEAST_TIMEOUT_S, MOST_TIMEOUT_S = 0.5, 0.02, 1.0
+FIRST_TIMEOUT_S, MIN_TIMEOUT_S, MAX_TIMEOUT_S = 0.5, 0.02, 1.0
 """An echo is given up after this time; later, after eight times the slowest round trip so far."""
 GRACE_S = 0.05
 """Time that the last lost echoes have to come back late."""
@@ -91,7 +91,7 @@ MAX_BYTES = 1 << 30
 """The most bytes that one order sends."""
 MAX_CONNECTIONS = 16
 
-UNTOLD_S = 60.0
+FIRST_ORDER_S = 60.0
 """Time before the first order."""
 
 
@@ -428,7 +428,7 @@ class Echoes:
             self._sent[sequence] = (real, steady)
             sock.send(packet)
         slowest = max(self.round_trips[-64:]) / 1e9 if self.round_trips else None
-        wait_s = FIRST_TIMEOUT_S if slowest is None else min(max(8 * slowest, LEAST_TIMEOUT_S), MOST_TIMEOUT_S)
+        wait_s = FIRST_TIMEOUT_S if slowest is None else min(max(8 * slowest, MIN_TIMEOUT_S), MAX_TIMEOUT_S)
         self._await(sock, sequence, wait_s)
 
     def _await(self, sock: socket.socket, sequence: int | None, wait_s: float) -> None:
@@ -633,14 +633,14 @@ class Agent:
         self._stopped = threading.Event()
         """Set to end the measurement that is under way."""
         self._heard = time.monotonic()
-        self._silence_s = UNTOLD_S
+        self._silence_s = FIRST_ORDER_S
         self._session: Session | None = None
         self._answers: Answers | None = None
         self._known: dict[int, int] = {}
         """By host: the index of the address at which it answers."""
 
     def run(self) -> None:
-        """Runs until it is told to stop."""
+        """Runs until the order `stop`, or until stdin closes."""
         for target in (self._read, self._watch):
             threading.Thread(target=target, daemon=True).start()
         self._tell({"hello": PROTOCOL, "python": sys.version.split()[0], "addresses": own_addresses()})

@@ -23,7 +23,7 @@ from syncline.codes import Code
 from syncline.distances import Measured, Pair
 from syncline.input.problem import error, raise_errors
 from syncline.probing.budget import PAIR_S, Costs, Plan, Wanted, plan
-from syncline.probing.estimates import LEAST_SAMPLES, of_samples, rate_of
+from syncline.probing.estimates import MIN_SAMPLES, of_samples, rate_of
 from syncline.probing.launching import AgentError, Launch, Remote, remedy
 from syncline.probing.outcome import HostFailure, Outcome, PairFailure
 from syncline.probing.rounds import Turns
@@ -44,7 +44,7 @@ PIPES, OTHER_FILES = 4, 256
 RESOLVE_S = 2.0
 """Time to look up the names of hosts."""
 ALIVE_S, SILENCE_S = 10.0, 60.0
-"""How often agents are told to stay; and after what silence they end."""
+"""Interval of keep-alive orders, and the silence after which an agent ends."""
 CONTACT_S = 5.0
 """Time that an agent may take to reach another one, and to find out why it does not, beyond its measurements."""
 CLOSE_S = 0.3
@@ -55,7 +55,7 @@ EXTRA_S = 5.0
 """Further time for a pair of slow hosts to get the least number of samples."""
 STRANGERS = 3
 """A host that could not be measured with this many others, and with none at all, has failed."""
-LEAST_ECHO_S = 50e-6
+MIN_ECHO_S = 50e-6
 """An echo takes at least this long, most of it in Python."""
 
 
@@ -163,11 +163,14 @@ class _Coordinator:
         self._reordered = self._ignored = self._rounds = 0
         self._samples = 0
         self._interrupted = self._limited = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop that probes, once it does."""
 
     def interrupt(self) -> None:
         """Ends the probe early, as Ctrl-C does. May be called from any thread."""
         self._interrupted = True
-        self._loop.call_soon_threadsafe(self._stop.set)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
 
     async def run(self) -> Outcome:
         """Probes; leaves nothing behind on hosts."""
@@ -320,8 +323,8 @@ class _Coordinator:
             pairs,
             CONTACT_S + 2 * EXTRA_S,
             order="echo",
-            count=LEAST_SAMPLES,
-            least=LEAST_SAMPLES,
+            count=MIN_SAMPLES,
+            least=MIN_SAMPLES,
             time_s=1.0,
             limit_s=2.0,
         )
@@ -331,7 +334,7 @@ class _Coordinator:
         longest = max((each["took_s"] for each in good), default=0.0)
         # First contact takes longer than later steps, and says nothing of them if a pair had none.
         step_s = max(whole - longest, 0.0) if len(good) == len(pairs) else 0.0
-        return Costs(max([LEAST_ECHO_S, *each_s]), min(step_s, 0.1) + 0.005)
+        return Costs(max([MIN_ECHO_S, *each_s]), min(step_s, 0.1) + 0.005)
 
     async def _round(self, pairs: Sequence[tuple[_Member, _Member]], chosen: Plan, share_s: float | None) -> None:
         """Measures round trips of pairs, and after that rates."""
@@ -342,7 +345,7 @@ class _Coordinator:
                 time_s + EXTRA_S + CONTACT_S,
                 order="echo",
                 count=chosen.samples,
-                least=LEAST_SAMPLES,
+                least=MIN_SAMPLES,
                 time_s=time_s,
                 limit_s=time_s + EXTRA_S,
             )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 QUANTILE = 0.1
 """The quantile of round trips that stands for a path (luo2020 5.2.2)."""
 CONFIDENCE = 0.95
-LEAST_SAMPLES = 36
+MIN_SAMPLES = 36
 """The fewest samples with an interval: 0.9^36 = 0.0225 is at most 0.025, the chance that the interval is too high."""
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from syncline.distances import Measured, Pair
 from syncline.probing.budget import PAIR_S, Costs, Plan, Wanted, plan
-from syncline.probing.estimates import LEAST_SAMPLES, of_samples
+from syncline.probing.estimates import MIN_SAMPLES, of_samples
 from syncline.probing.outcome import Outcome
 from syncline.probing.rounds import Results, Round, Turns
 
@@ -143,7 +143,7 @@ class _Probe:
         to, source = self._partner(pairs)
         took_s = 0.0
         if to is not None:
-            took_s = sum(self._echo(to, LEAST_SAMPLES, PAIR_S))
+            took_s = sum(self._echo(to, MIN_SAMPLES, PAIR_S))
         elif source is not None:
             self._answer(source)
         self._ranks.barrier().wait()
@@ -151,7 +151,7 @@ class _Probe:
         rows = self._shared([took_s, whole_s, time.monotonic() - self._began])
         longest_s = max(each[0] for each in rows)
         step_s = max(max(each[1] for each in rows) - longest_s, 0.001)
-        return Costs(max(longest_s / LEAST_SAMPLES, 1e-6), min(step_s, 0.1))
+        return Costs(max(longest_s / MIN_SAMPLES, 1e-6), min(step_s, 0.1))
 
     def _round(self, pairs: Round, chosen: Plan, share_s: float | None) -> Results:
         """Measures the pairs of a round; returns the results of all."""
@@ -182,7 +182,7 @@ class _Probe:
         there, back = bytearray(MESSAGE), bytearray(MESSAGE)
         began = time.monotonic()
         while not there[0]:
-            late = len(found) + 1 >= LEAST_SAMPLES and time.monotonic() - began > time_s
+            late = len(found) + 1 >= MIN_SAMPLES and time.monotonic() - began > time_s
             there[0] = late or len(found) + 1 >= count
             start = time.perf_counter_ns()
             waiting = self._receive(back, to, ECHO)

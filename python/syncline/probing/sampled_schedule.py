@@ -26,6 +26,7 @@ import numpy as np
 
 from syncline.grouping import blocks, clusters
 from syncline.grouping.embedding import embed
+from syncline.grouping.search import DIMENSIONS
 from syncline.probing.tournament import tournament
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ CERTAIN = 0.999
 """Probability from which on a host is not probed any more."""
 NEW = 0.3
 """Weight of a new group, relative to an existing one."""
-LEAST_Z = 3.0
+MIN_Z = 3.0
 """Standard errors by which groups must predict values of a core better than one group."""
 COMPARED = 4
 """Rounds of probes between the hosts of two groups that are near each other, at a time."""
@@ -240,9 +241,7 @@ def _divide(state: _State, core: Ints) -> tuple[Ints, int]:
     one = np.zeros(hosts, dtype=np.int64)
     if len(values.logs) < 2 * hosts:
         return one, 1
-    counts = [1]
-    while (following := max(counts[-1] + 1, round(1.2 * counts[-1]))) <= hosts // 3:
-        counts.append(following)
+    counts = clusters.counts(1, hosts // 3)
     fold = state.random.permutation(len(values.logs)) % _FOLDS
     scores: dict[int, list[Floats]] = {count: [] for count in counts}
     for turn in range(_FOLDS):
@@ -253,16 +252,17 @@ def _divide(state: _State, core: Ints) -> tuple[Ints, int]:
     whole = {count: np.concatenate(each) for count, each in scores.items()}
     best = max(counts, key=lambda count: float(whole[count].sum()))
     gain = whole[best] - whole[1]
-    if best == 1 or gain.sum() < LEAST_Z * gain.std() * math.sqrt(len(gain)):
+    if best == 1 or gain.sum() < MIN_Z * gain.std() * math.sqrt(len(gain)):
         return one, 1
     return blocks.numbered(_partitions(values, [best])[best])
 
 
 def _partitions(values: blocks.Values, counts: list[int]) -> dict[int, Ints]:
     """Partitions of a core by numbers of groups: Ward's method on an embedding, refined by the block model."""
-    target = np.maximum(values.logs - np.quantile(values.logs, 0.01), 0.0)
-    ends = (values.a, values.b)
-    place = embed(values.hosts, ends, target, dimensions=min(16, values.hosts - 1), alpha=1.0, starts=1, steps=100)
+    ends, dimensions = (values.a, values.b), min(DIMENSIONS, values.hosts - 1)
+    place = embed(
+        values.hosts, ends, values.beyond_the_nearest(), dimensions=dimensions, alpha=1.0, starts=1, steps=100
+    )
     return {
         count: blocks.refine(values, groups, 6) for count, groups in clusters.ward(place.coordinates, counts).items()
     }

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from syncline.probing.estimates import LEAST_SAMPLES
+from syncline.probing.estimates import MIN_SAMPLES
 from syncline.quantity import counted, duration, listed, percent, rate, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import of_numbers
@@ -99,9 +99,9 @@ def problems(outcome: Outcome) -> Iterator[str]:
         chosen = listed([f"{name} at {outcome.addresses[name]}" for name in names if name in outcome.addresses])
         if chosen:
             yield f"Hosts have several addresses, and were reached like {chosen}; `address=` in --hosts chooses."
-    few = sum(0 < pair.samples < LEAST_SAMPLES for pair in outcome.measured.pairs.values())
+    few = sum(0 < pair.samples < MIN_SAMPLES for pair in outcome.measured.pairs.values())
     if few:
-        yield f"{counted(few, 'pair')} with fewer than {LEAST_SAMPLES} samples: no confidence interval"
+        yield f"{counted(few, 'pair')} with fewer than {MIN_SAMPLES} samples: no confidence interval"
     if outcome.limited:
         yield "The budget ended the probe; the file holds what was measured until then."
     if outcome.interrupted:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet
+from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet, Seed
 
 app = typer.Typer()
 
@@ -46,7 +46,9 @@ def probe(
     job: Annotated[
         bool,
         typer.Option(
-            "--job", metavar="", help="Join the job of the environment (torchrun, Slurm), and probe its ranks."
+            "--job",
+            metavar="",
+            help="Join the job that RANK, WORLD_SIZE and MASTER_ADDR describe, and probe its ranks.",
         ),
     ] = False,
     what: Annotated[What, typer.Option(help="Measure round trips, rates or both.")] = What.RTT,
@@ -64,7 +66,7 @@ def probe(
         str, typer.Option("--out", metavar="FILE", help="File to write: .parquet, or .csv.")
     ] = "probe.parquet",
     force: Force = False,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="Seed of the sampled schedule.")] = 0,
+    seed: Seed = 0,
     port: Annotated[
         int,
         typer.Option("--port", metavar="N", min=0, max=65535, help="UDP and TCP port of agents; 0 for any free ones."),
