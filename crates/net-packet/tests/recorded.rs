@@ -16,7 +16,6 @@ use syncline_net_api::{Calendar, Call, Measurements, NetworkModel, Trail};
 use syncline_net_packet::{
     Congestion, Dcqcn, Framing, Marking, PacketSettings, Packets, Parameters, Sharing, Transport,
 };
-use syncline_timeline::Data;
 use syncline_units::{Bytes, LinkId, Time};
 
 const RUNS: u64 = 300;
@@ -176,10 +175,7 @@ fn line(seed: u64) -> String {
     for table in network.tables(Time(last)) {
         for column in &table.columns {
             // Floats to their last digit.
-            match &column.data {
-                Data::Float(values) => write!(all, "{} {} {values:?}", table.name, column.name).unwrap(),
-                other => write!(all, "{} {} {other:?}", table.name, column.name).unwrap(),
-            }
+            write!(all, "{} {} {:?}", table.name, column.name, column.data).unwrap();
         }
     }
     let [again, timeouts, recoveries] = repairs;

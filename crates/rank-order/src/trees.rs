@@ -25,30 +25,17 @@ impl Trees {
             children: vec![[None; 2]; ranks as usize],
             root: (ranks - 1) / 2,
         };
-        trees.link(0, ranks);
+        for (child, parent) in places(ranks) {
+            trees.parents[child as usize] = Some(parent);
+            trees.children[parent as usize][usize::from(child > parent)] = Some(child);
+        }
         trees
     }
 
     /// The ranks at both ends of each link of a tree.
     pub(crate) fn links(ranks: u32, tree: u32) -> impl Iterator<Item = (u32, u32)> {
-        let at_zero = Matrix::new(ranks, &vec![Time(0); ranks as usize * ranks as usize]);
-        let parents = Self::new(at_zero).parents;
         let rank = move |place: u32| (place + ranks - tree) % ranks;
-        (0..ranks).zip(parents).filter_map(move |(place, parent)| Some((rank(place), rank(parent?))))
-    }
-
-    /// Links the ranks from `first` up to `end`, and returns their root.
-    fn link(&mut self, first: u32, end: u32) -> Option<u32> {
-        if first == end {
-            return None;
-        }
-        let root = u32::midpoint(first, end - 1);
-        let children = [self.link(first, root), self.link(root + 1, end)];
-        for child in children.into_iter().flatten() {
-            self.parents[child as usize] = Some(root);
-        }
-        self.children[root as usize] = children;
-        Some(root)
+        places(ranks).into_iter().map(move |(child, parent)| (rank(child), rank(parent)))
     }
 
     /// What an order costs.
@@ -70,6 +57,22 @@ impl Trees {
         };
         self.children[place as usize].into_iter().flatten().map(down).max().unwrap_or_default()
     }
+}
+
+/// Each place of the first tree but the root, with its parent.
+fn places(ranks: u32) -> Vec<(u32, u32)> {
+    let mut found = Vec::new();
+    // Ranges of places whose roots have the given parent.
+    let mut ranges = vec![(0, ranks, None)];
+    while let Some((first, end, parent)) = ranges.pop() {
+        if first == end {
+            continue;
+        }
+        let root = u32::midpoint(first, end - 1);
+        found.extend(parent.map(|parent| (root, parent)));
+        ranges.extend([(first, root, Some(root)), (root + 1, end, Some(root))]);
+    }
+    found
 }
 
 /// An order, and the length of the longest path below each place of both trees.
