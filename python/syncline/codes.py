@@ -107,5 +107,7 @@ class Code(StrEnum):
     """Ranks of a job did not connect."""
     PEER_FAILED = "SL1202"
     """A peer or a link failed."""
+    PLANS_KEPT = "SL1203"
+    """New plans were not adopted."""
     BAD_DISTANCES = "SL1301"
     """Distances between hosts cannot be used."""

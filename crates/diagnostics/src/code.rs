@@ -161,6 +161,8 @@ codes! {
         "Not all ranks joined in time, a rank was refused, or two ranks could not connect. The message names the ranks and says why.";
     PeerFailed = "1202", Peer, "a peer or a link failed",
         "A collective failed because of a rank, or because of the link between two ranks. The message names it, and says what happened and which operations were under way.";
+    PlansKept = "1203", Peer, "new plans were not adopted",
+        "The ranks of a job or group keep their plans, because a rank cannot run the new ones, did not confirm them in time, or left. The message names the rank.";
     BadDistances = "1301", Config, "distances between hosts cannot be used",
         "A file of measurements between hosts holds impossible values, names a host twice, is of other hosts, or lacks what a command needs.";
 }

@@ -23,8 +23,8 @@ use syncline_plan::by_name;
 use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
+use syncline_protocol::plan_book::{PlanBook, Rule, Selection};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::Connection;
 use syncline_transport::certificates::Identity;
@@ -229,13 +229,9 @@ impl Rank {
 fn member(rank: u32, ranks: u32, folder: &Path) {
     let lanes = number("lanes", 1) as u32;
     let plan = option("plan").unwrap_or_else(|| "direct".to_owned());
-    let rule = Rule {
-        kind: CollectiveKind::AllReduce,
-        up_to: None,
-        algorithm: by_name(&plan).expect("a plan"),
-        message: number("message", 64 << 10) as u64,
-    };
-    let book = PlanBook::new(rank, ranks, (0..ranks).collect(), vec![rule]).expect("a book");
+    let message = number("message", 64 << 10) as u64;
+    let rule = Rule::new(CollectiveKind::AllReduce, by_name(&plan).expect("a plan"), message);
+    let book = PlanBook::new(rank, ranks, Selection::of((0..ranks).collect(), vec![rule])).expect("a book");
     let flow = FlowControl { lanes, window: number("window", 512 << 10), ..Settings::default().flow };
     let settings = Settings { flow, ..Settings::default() };
     let connections = connections(rank, ranks, lanes, folder);

@@ -15,11 +15,11 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_membership::coordinator_link::{CoordinatorLink, Executor};
-use syncline_membership::message::Progress;
+use syncline_membership::message::{PlanDecision, PlanProposal, Progress};
 use syncline_protocol::fault::{Blame, Trouble};
 use syncline_protocol::lane::Lane;
+use syncline_protocol::plan_book::PlanBook;
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::PlanBook;
 use syncline_transport::Connection;
 
 /// The [group](Group) of all ranks of a job, with the threads and connections that its smaller groups use,
@@ -45,7 +45,7 @@ impl Deref for Communicator {
 #[derive(Debug)]
 struct Threads {
     reports: Sender<Report>,
-    counters: Arc<Counters>,
+    shared: Arc<Shared>,
 }
 
 impl Executor for Threads {
@@ -58,12 +58,20 @@ impl Executor for Threads {
         _ = self.reports.send(Report::CoordinatorGone);
     }
 
+    fn prepare_plans(&self, edition: u32, proposal: PlanProposal) {
+        _ = self.reports.send(Report::PreparePlans { edition, proposal });
+    }
+
+    fn decide_plans(&self, decision: PlanDecision) {
+        self.shared.decide_plans(decision);
+    }
+
     fn progress(&self, group: u64) -> Progress {
-        self.counters.progress(group)
+        self.shared.counters().progress(group)
     }
 
     fn hears(&self) -> Vec<u32> {
-        self.counters.heard_peers()
+        self.shared.counters().heard_peers()
     }
 }
 
@@ -133,8 +141,10 @@ impl Communicator {
         }
         let info = GroupInfo::of_job(book, counters.of_job());
         counters.set_peers(lanes.handles.iter().map(|lane| Arc::clone(&lane.status)).collect(), &info.book);
-        let shared = Arc::new(Shared::new(lanes.handles.clone(), settings, Arc::clone(&counters), &info));
-        let coordinator = coordinator(Box::new(Threads { reports, counters }))?;
+        let shared =
+            Shared::new(lanes.handles.clone(), settings, Arc::clone(&counters), &info, reports.clone());
+        let shared = Arc::new(shared);
+        let coordinator = coordinator(Box::new(Threads { reports, shared: Arc::clone(&shared) }))?;
         let monitor = Monitor::new(Arc::clone(&shared), Arc::clone(&info), received_reports, coordinator);
         let monitor = std::thread::Builder::new().name("monitor".to_owned()).spawn(|| monitor.run())?;
         let group = Group::new(shared, info);
@@ -248,7 +258,7 @@ mod tests {
     use syncline_protocol::lane::FlowControl;
     use syncline_protocol::memory::Region;
     use syncline_protocol::operation::{Association, Operation};
-    use syncline_protocol::shape::Rule;
+    use syncline_protocol::plan_book::{Rule, Selection};
     use syncline_reduction::{Element, Reduction};
     use syncline_transport::socket::Stream;
     use syncline_units::CollectiveKind;
@@ -268,18 +278,15 @@ mod tests {
         }
 
         fn late(&self, _: LateOperation) {}
+        fn propose_plans(&self, _: PlanProposal) {}
+        fn answer_plans(&self, _: u32, _: u64, _: Result<u64, String>) {}
     }
 
     #[test]
     fn operations_fail_if_the_monitor_panics() {
         let (peer, connections) = connection();
-        let rule = Rule {
-            kind: CollectiveKind::AllReduce,
-            up_to: None,
-            algorithm: syncline_plan::by_name("ring").unwrap(),
-            message: 16 << 10,
-        };
-        let book = Arc::new(PlanBook::new(0, 2, vec![0, 1], vec![rule]).unwrap());
+        let rule = Rule::new(CollectiveKind::AllReduce, syncline_plan::by_name("ring").unwrap(), 16 << 10);
+        let book = Arc::new(PlanBook::new(0, 2, Selection::of(vec![0, 1], vec![rule])).unwrap());
         let coordinator = |_: Box<dyn Executor>| Ok(PanickingCoordinator);
         let settings = Settings::default();
         let member =
@@ -310,6 +317,8 @@ mod tests {
     impl CoordinatorLink for SilentCoordinator {
         fn report(&self, _: u32, _: Trouble) {}
         fn late(&self, _: LateOperation) {}
+        fn propose_plans(&self, _: PlanProposal) {}
+        fn answer_plans(&self, _: u32, _: u64, _: Result<u64, String>) {}
     }
 
     #[test]
@@ -317,7 +326,7 @@ mod tests {
         let (mut streams, connections): (Vec<_>, Vec<_>) = (0..2).map(|_| connection()).unzip();
         let settings =
             Settings { flow: FlowControl { lanes: 2, ..Settings::default().flow }, ..Settings::default() };
-        let book = PlanBook::new(0, 2, vec![0, 1], Vec::new()).unwrap();
+        let book = PlanBook::new(0, 2, Selection::of(vec![0, 1], Vec::new())).unwrap();
         let refuse =
             |_: Box<dyn Executor>| Err::<SilentCoordinator, _>(std::io::ErrorKind::OutOfMemory.into());
         assert!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use syncline_membership::message::Progress;
-use syncline_protocol::shape::PlanBook;
+use syncline_protocol::plan_book::PlanBook;
 use syncline_transport::lane_status::LaneStatus;
 
 /// Received bytes that a communicator keeps until they are needed, over all lanes.

@@ -4,10 +4,13 @@
 use super::command::{Command, LaneTransfer};
 use super::group_info::GroupInfo;
 use super::pending::{Completion, Pending};
+use super::plan_changes::PlanChange;
+use super::report::Report;
 use super::state::{GroupState, RunningOperation, RunningTransfer, Shared};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, Task, Trouble};
@@ -15,8 +18,33 @@ use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{MAX_GROUPS, Opening, StartedOperation};
 use syncline_protocol::memory::{Operands, Region};
 use syncline_protocol::operation::Operation;
-use syncline_protocol::shape::PlanBook;
+use syncline_protocol::plan_book::PlanBook;
+use syncline_protocol::policy::PlanPolicy;
 use syncline_units::CollectiveKind;
+
+/// Decisions on the plans of a group, to wait for.
+#[derive(Debug)]
+pub struct PlanDecisions {
+    shared: Arc<Shared>,
+    slot: u32,
+}
+
+impl PlanDecisions {
+    /// Whether the next operation must wait for a decision. [`Group::begin`] waits for it, too.
+    pub fn hold_next(&self) -> bool {
+        self.shared.waits_for_decision(self.slot)
+    }
+
+    /// Waits until the next operation may begin. The coordinator decides within seconds, or the job ends.
+    pub fn wait_for_next(&self) {
+        drop(self.shared.lock_for_next(self.slot));
+    }
+
+    /// Waits until no decision is awaited. Afterwards all ranks of an epoch that has ended have adopted the same plans.
+    pub fn wait(&self) {
+        self.shared.wait_until_decided(self.slot);
+    }
+}
 
 /// What a transfer is matched by, besides the two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,11 +177,21 @@ impl Group {
         keep: bool,
     ) -> syncline_diagnostics::Result<Pending> {
         let (book, slot) = (&self.info.book, self.info.slot);
-        let shape = book.shape(operation)?;
+        let next = self.info.counters.begun.load(Ordering::Relaxed) + 1;
+        let mut shape = book.shape(next, operation)?;
         self.check_regions(operation, input, output)?;
         let completion = Completion::new(self.shared.lanes.len() as u32);
         let pending = Pending::new(Arc::clone(&completion));
-        let mut state = self.shared.lock();
+        // Deciding a shape may take long, so it is not done under the lock, and other plans may be in force meanwhile.
+        let mut state = loop {
+            let state = self.shared.lock_for_next(slot);
+            let next = state.groups[&slot].newest + 1;
+            if book.edition(next) == shape.edition {
+                break state;
+            }
+            drop(state);
+            shape = book.shape(next, operation)?;
+        };
         state.remove_oldest_finished(&self.info);
         let group = state.groups.get(&slot).expect("a group has a state until it is dropped");
         let sequence = group.newest + 1;
@@ -184,12 +222,13 @@ impl Group {
         }
         let group = state.groups.get_mut(&slot).expect("as above");
         group.newest = sequence;
-        let deadline = group.deadline;
+        let (deadline, began) = (group.deadline, Instant::now());
+        group.changes.count(began);
         self.info.counters.begun.store(sequence, Ordering::Relaxed);
         let running = RunningOperation {
             completion: Arc::clone(&completion),
             operation: *operation,
-            began: Instant::now(),
+            began,
             deadline,
             memory,
             consumes: !keep
@@ -206,6 +245,38 @@ impl Group {
             lane.send(Command::Start { slot, job, completion });
         }
         Ok(pending)
+    }
+
+    /// Proposes new plans for this group. The decision arrives from the returned channel, which is closed without one
+    /// if the job ends. Operations go on meanwhile. All ranks of the group run operations by the new plans from one
+    /// operation on, or all keep the old ones.
+    ///
+    /// # Errors
+    /// A clause that says why none can be proposed: the job or the group has ended.
+    pub fn propose_plans(&self, policy: PlanPolicy) -> Result<Receiver<PlanChange>, String> {
+        let (proposal, decision) = self.shared.register_proposal(&self.info, policy)?;
+        // Fails only if the job has ended, which also closes the channel.
+        if self.shared.reports.send(Report::ProposePlans(proposal)).is_err() {
+            self.shared.drop_undecided_plans();
+        }
+        Ok(decision)
+    }
+
+    /// The changes of plans that were decided, the oldest first. The group remembers the last 1,024.
+    pub fn plan_changes(&self) -> Vec<PlanChange> {
+        let state = self.shared.lock();
+        state.groups.get(&self.info.slot).map_or_else(Vec::new, |group| group.changes.decided.clone())
+    }
+
+    /// The plans that were adopted last; `None` if those with which the group began are in force.
+    pub fn adopted_plans(&self) -> Option<PlanPolicy> {
+        let state = self.shared.lock();
+        state.groups.get(&self.info.slot).and_then(|group| group.changes.adopted.clone())
+    }
+
+    /// The decisions on this group's plans, to wait for.
+    pub fn plan_decisions(&self) -> PlanDecisions {
+        PlanDecisions { shared: Arc::clone(&self.shared), slot: self.info.slot }
     }
 
     /// Sends bytes to a rank of the group, which must receive as many with the same space and tag.

@@ -2,7 +2,7 @@
 
 use super::counters::GroupCounters;
 use std::sync::Arc;
-use syncline_protocol::shape::PlanBook;
+use syncline_protocol::plan_book::PlanBook;
 
 /// What does not change about a group.
 #[derive(Debug)]

@@ -6,7 +6,7 @@
 //! - `counters`: counters of lanes and of groups; `group_info`: what does not change about a group;
 //! - [`pending`]: an operation under way, as its caller sees it;
 //! - `command`: commands to the threads of lanes; `report`: reports to the thread that monitors them;
-//! - `state`: what is under way, and what has failed;
+//! - `state`: what is under way, and what has failed; [`plan_changes`]: how a group's plans change meanwhile;
 //! - [`group`]: collectives and transfers among all ranks of a job, or some, over the same threads and
 //!   connections;
 //! - `worker`: the thread of a lane; `monitor`: the thread that monitors the lanes' threads;
@@ -20,6 +20,7 @@ pub mod group;
 mod group_info;
 mod monitor;
 pub mod pending;
+pub mod plan_changes;
 mod report;
 pub mod session;
 mod state;

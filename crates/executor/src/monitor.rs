@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use syncline_membership::coordinator_link::CoordinatorLink;
 use syncline_membership::fault_rules::{FaultRules, Late, Oldest, Reaction};
-use syncline_membership::message::LateOperation;
+use syncline_membership::message::{LateOperation, PlanProposal};
 use syncline_protocol::fault::{Blame, Fault, FaultKind, Task, Trouble};
 
 /// The monitor of a communicator's lanes.
@@ -80,7 +80,12 @@ impl Monitor {
             match self.reports.recv_timeout(INTERVAL) {
                 Ok(Report::Trouble { peer, trouble }) => self.trouble(peer, trouble),
                 Ok(Report::Verdict { blame, trouble }) => self.verdict(blame, trouble),
-                Ok(Report::CoordinatorGone) => self.rules.lose_coordinator(),
+                Ok(Report::CoordinatorGone) => {
+                    self.rules.lose_coordinator();
+                    self.shared.drop_undecided_plans();
+                }
+                Ok(Report::ProposePlans(proposal)) => self.propose_plans(proposal),
+                Ok(Report::PreparePlans { edition, proposal }) => self.prepare_plans(edition, proposal),
                 Ok(Report::Failed(trouble)) => self.failed(trouble),
                 Ok(Report::Deserted { slot, member }) => self.close_deserted_group(slot, member),
                 Ok(Report::Released { slot }) => self.shared.release(slot),
@@ -217,6 +222,23 @@ impl Monitor {
         }
     }
 
+    /// Passes on a proposal of this rank.
+    fn propose_plans(&self, proposal: PlanProposal) {
+        match &self.coordinator {
+            Some(coordinator) if self.rules.has_coordinator() => coordinator.propose_plans(proposal),
+            // Drops where the decision would arrive.
+            _ => _ = self.shared.lock().proposals.remove(&proposal.request),
+        }
+    }
+
+    fn prepare_plans(&self, edition: u32, proposal: PlanProposal) {
+        let group = proposal.group;
+        let answer = self.shared.prepare_plans(edition, proposal);
+        if let Some(coordinator) = &self.coordinator {
+            coordinator.answer_plans(edition, group, answer);
+        }
+    }
+
     /// Tells all lanes to abort. Operations fail once every lane has restored their inputs.
     fn abort(&self, blame: Blame, trouble: Trouble) {
         let mut state = self.shared.lock();
@@ -225,6 +247,7 @@ impl Monitor {
         }
         state.failed = Some(Arc::new(Fault { blame, trouble, during: None }));
         drop(state);
+        self.shared.drop_undecided_plans();
         self.shared.lanes.iter().for_each(|lane| lane.send(Command::Abort));
     }
 

@@ -1,5 +1,6 @@
 //! Reports to the thread that monitors the lanes.
 
+use syncline_membership::message::PlanProposal;
 use syncline_protocol::fault::{Blame, Trouble};
 
 /// A report to the monitor, from a lane's thread or the coordinator. Members are given by their places in the
@@ -12,6 +13,10 @@ pub(super) enum Report {
     Verdict { blame: Blame, trouble: Trouble },
     /// The coordinator has left, as it announced: this rank decides for itself from now on.
     CoordinatorGone,
+    /// This rank proposes new plans.
+    ProposePlans(PlanProposal),
+    /// The coordinator asks to prepare an edition of plans.
+    PreparePlans { edition: u32, proposal: PlanProposal },
     /// This rank itself cannot go on.
     Failed(Trouble),
     /// A group cannot go on, because a member that it needs has left it.

@@ -16,8 +16,8 @@ use syncline_membership::member_connection::{self, MemberConnection};
 use syncline_membership::member_settings::MemberSettings;
 use syncline_membership::member_thread::MemberThread;
 use syncline_membership::roster::Roster;
+use syncline_protocol::plan_book::PlanBook;
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::PlanBook;
 use syncline_transport::affinity;
 
 /// Makes the book of an epoch, from this member's place among the ranks that take part and from those ranks,

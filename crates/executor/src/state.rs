@@ -5,10 +5,12 @@ use super::command::{Command, LaneHandle};
 use super::counters::Counters;
 use super::group_info::GroupInfo;
 use super::pending::Completion;
+use super::plan_changes::{PlanChange, PlanChanges};
+use super::report::Report;
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{FailedOperation, Fault, Task};
@@ -69,11 +71,21 @@ pub(super) struct GroupState {
     pub released: usize,
     /// Whether the caller has dropped the group.
     pub left: bool,
+    pub changes: PlanChanges,
 }
 
 impl GroupState {
     pub(super) fn new(info: Arc<GroupInfo>, name: u64, deadline: Duration) -> Self {
-        Self { info, name, deadline, newest: 0, failed: None, released: 0, left: false }
+        Self {
+            info,
+            name,
+            deadline,
+            newest: 0,
+            failed: None,
+            released: 0,
+            left: false,
+            changes: PlanChanges::new(),
+        }
     }
 }
 
@@ -88,6 +100,9 @@ pub(super) struct State {
     pub operations: BTreeMap<(u32, u64), RunningOperation>,
     pub transfers: BTreeMap<u64, RunningTransfer>,
     pub newest_transfer: u64,
+    /// Proposals of new plans that this rank has made, and where their decisions go.
+    pub proposals: BTreeMap<u64, Sender<PlanChange>>,
+    pub newest_proposal: u64,
     /// By slot.
     pub groups: BTreeMap<u32, GroupState>,
     /// How many groups of each name this rank has made so far.
@@ -144,6 +159,12 @@ pub(super) struct Shared {
     pub settings: Settings,
     counters: Arc<Counters>,
     state: Mutex<State>,
+    /// Signalled when operations may begin that waited for a decision on plans.
+    pub decided: Condvar,
+    /// Groups whose plans may change, on a decision that this rank does not know yet.
+    pub undecided: AtomicUsize,
+    /// To the monitor.
+    pub reports: Sender<Report>,
     /// Held while lanes release a group's memory, so that a second close of the group returns no earlier.
     closing: Mutex<()>,
 }
@@ -154,6 +175,7 @@ impl Shared {
         settings: Settings,
         counters: Arc<Counters>,
         job: &Arc<GroupInfo>,
+        reports: Sender<Report>,
     ) -> Self {
         let job = GroupState::new(Arc::clone(job), 0, settings.deadline);
         let state = State {
@@ -162,10 +184,21 @@ impl Shared {
             operations: BTreeMap::new(),
             transfers: BTreeMap::new(),
             newest_transfer: 0,
+            proposals: BTreeMap::new(),
+            newest_proposal: 0,
             groups: BTreeMap::from([(0, job)]),
             made: BTreeMap::new(),
         };
-        Self { lanes, settings, counters, state: Mutex::new(state), closing: Mutex::new(()) }
+        Self {
+            lanes,
+            settings,
+            counters,
+            state: Mutex::new(state),
+            decided: Condvar::new(),
+            undecided: AtomicUsize::new(0),
+            reports,
+            closing: Mutex::new(()),
+        }
     }
 
     /// Locks the state.
@@ -197,7 +230,9 @@ impl Shared {
         };
         group.failed = Some(Arc::clone(fault));
         let id = group.info.id;
+        self.drop_undecided(group);
         drop(state);
+        self.decided.notify_all();
         let (done, all_done) = channel();
         for lane in &self.lanes {
             lane.send(Command::Close { slot, lost, done: done.clone() });

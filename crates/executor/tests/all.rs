@@ -6,4 +6,5 @@ mod executor;
 mod lending;
 mod many;
 mod members;
+mod plans;
 mod session;

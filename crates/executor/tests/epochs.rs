@@ -205,7 +205,7 @@ fn epochs_follow_each_other_while_operations_are_under_way() {
 #[test]
 fn plans_may_change_with_the_epoch() {
     use syncline_plan::by_name;
-    use syncline_protocol::shape::{PlanBook, Rule};
+    use syncline_protocol::plan_book::{PlanBook, Rule, Selection};
     let (_, members) = meet(4);
     let renewed: Vec<_> = members
         .into_iter()
@@ -214,8 +214,12 @@ fn plans_may_change_with_the_epoch() {
                 let mut other = |seat: u32, ranks: &[u32]| {
                     let algorithm = by_name("halving_doubling")?;
                     let kind = syncline_units::CollectiveKind::AllReduce;
-                    let rules = vec![Rule { kind, up_to: None, algorithm, message: 16 << 10 }];
-                    PlanBook::new(seat, ranks.len() as u32, (0..ranks.len() as u32).rev().collect(), rules)
+                    let rules = vec![Rule::new(kind, algorithm, 16 << 10)];
+                    PlanBook::new(
+                        seat,
+                        ranks.len() as u32,
+                        Selection::of((0..ranks.len() as u32).rev().collect(), rules),
+                    )
                 };
                 member.renew(&mut other, AT_ONCE, &mut || true)
             })

@@ -17,8 +17,8 @@ use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
+use syncline_protocol::plan_book::{PlanBook, Rule, Selection};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_protocol::wire::{FrameKind as Frame, Header};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::shared::Agreement;
@@ -77,10 +77,8 @@ fn settings(lanes: u32) -> Settings {
 fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communicator> {
     let algorithm = by_name(name).unwrap();
     let members = algorithm.seats(ranks);
-    let rules: Vec<Rule> = CollectiveKind::ALL
-        .iter()
-        .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(&algorithm), message: 16 << 10 })
-        .collect();
+    let rules: Vec<Rule> =
+        CollectiveKind::ALL.iter().map(|&kind| Rule::new(kind, Arc::clone(&algorithm), 16 << 10)).collect();
     let lanes = settings.flow.lanes;
     let mut ends: BTreeMap<(u32, u32, u32), Connection> = BTreeMap::new();
     for lane in 0..lanes {
@@ -96,7 +94,8 @@ fn joined(name: &str, ranks: u32, join: Join, settings: Settings) -> Vec<Communi
     };
     (0..members)
         .map(|member| {
-            let book = PlanBook::new(member, members, (0..ranks).collect(), rules.clone()).unwrap();
+            let book =
+                PlanBook::new(member, members, Selection::of((0..ranks).collect(), rules.clone())).unwrap();
             Communicator::new(Arc::new(book), settings, 0, streams_of(member)).unwrap()
         })
         .collect()
@@ -223,9 +222,9 @@ fn a_member_leaves(join: Join) {
 
 /// One of two members, with its connection to the other. They run all-reduces as a ring, and broadcasts.
 fn one_of_two(member: u32, connection: Connection, settings: Settings) -> Communicator {
-    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 16 << 10 };
+    let rule = |kind, name| Rule::new(kind, by_name(name).unwrap(), 16 << 10);
     let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
-    let book = PlanBook::new(member, 2, vec![0, 1], rules).unwrap();
+    let book = PlanBook::new(member, 2, Selection::of(vec![0, 1], rules)).unwrap();
     let connections = if member == 0 { vec![None, Some(connection)] } else { vec![Some(connection), None] };
     Communicator::new(Arc::new(book), settings, 0, vec![connections]).unwrap()
 }
@@ -642,13 +641,8 @@ fn operations_beyond_those_that_frames_can_number_are_refused() {
 fn a_rank_that_hears_nobody_reports_that_it_is_cut_off() {
     let patience = Patience { interval: Duration::from_millis(100), silence: Duration::from_millis(500) };
     let (ours, theirs): (Vec<_>, Vec<_>) = (0..2).map(|_| pair(Join::Tcp)).unzip();
-    let rule = Rule {
-        kind: CollectiveKind::AllReduce,
-        up_to: None,
-        algorithm: by_name("ring").unwrap(),
-        message: 16 << 10,
-    };
-    let book = PlanBook::new(2, 3, vec![0, 1, 2], vec![rule]).unwrap();
+    let rule = Rule::new(CollectiveKind::AllReduce, by_name("ring").unwrap(), 16 << 10);
+    let book = PlanBook::new(2, 3, Selection::of(vec![0, 1, 2], vec![rule])).unwrap();
     let connections = vec![ours.into_iter().map(Some).chain([None]).collect()];
     let settings = Settings { patience, ..settings(1) };
     let member = Communicator::new(Arc::new(book), settings, 0, connections).unwrap();

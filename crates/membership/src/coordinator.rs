@@ -1,6 +1,7 @@
 //! The coordinator: decides who is alive, and who is at fault.
 
 use super::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
+use super::plan_changes::PlanChanges;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
@@ -29,6 +30,7 @@ pub struct Coordinator {
     investigation: Option<Investigation>,
     verdict: Option<Verdict>,
     lost: Vec<u32>,
+    plan_changes: PlanChanges,
     out: Vec<(u32, FromCoordinator)>,
 }
 
@@ -105,6 +107,7 @@ impl Coordinator {
             investigation: None,
             verdict: None,
             lost: Vec::new(),
+            plan_changes: PlanChanges::default(),
             out: Vec::new(),
         }
     }
@@ -120,6 +123,17 @@ impl Coordinator {
             FromMember::Leave | FromMember::RequestEpoch { .. } => {
                 self.members.insert(member, State::Left);
                 self.heartbeats.leave(member as usize);
+                self.plan_changes.left(member);
+            }
+            // After the verdict, operations fail, by whatever plans.
+            FromMember::ProposePlans(_) | FromMember::PlansPrepared { .. } if self.verdict.is_some() => {}
+            FromMember::ProposePlans(proposal) => {
+                let members = &self.members;
+                let absent = |rank: u32| members.get(&rank) != Some(&State::Present);
+                self.plan_changes.propose(member, proposal, absent, now);
+            }
+            FromMember::PlansPrepared { edition, group, answer } => {
+                self.plan_changes.answer(member, edition, group, answer);
             }
             // After the verdict, members close their connections. Others may see that before they receive the verdict.
             FromMember::Trouble { .. } | FromMember::Late(_) | FromMember::Progress { .. }
@@ -206,6 +220,7 @@ impl Coordinator {
         for member in self.heartbeats.due(now) {
             self.out.push((member as u32, FromCoordinator::Alive));
         }
+        self.plan_changes.tick(now);
         let Some(investigation) = &self.investigation else { return };
         let present = self.members.iter().filter(|&(_, &state)| state == State::Present);
         let answered = present
@@ -251,7 +266,9 @@ impl Coordinator {
 
     /// Returns the messages to send, each with its receiver.
     pub fn take_messages(&mut self) -> Vec<(u32, FromCoordinator)> {
-        std::mem::take(&mut self.out)
+        let mut messages = std::mem::take(&mut self.out);
+        messages.extend(self.plan_changes.take_messages());
+        messages
     }
 
     /// Who is at fault, once that is decided.

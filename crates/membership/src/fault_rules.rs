@@ -83,6 +83,11 @@ impl FaultRules {
         self.decided
     }
 
+    /// Whether there is a coordinator that decides.
+    pub const fn has_coordinator(&self) -> bool {
+        self.has_coordinator
+    }
+
     /// Notes that the coordinator is gone: the member decides for itself from now on.
     pub const fn lose_coordinator(&mut self) {
         self.has_coordinator = false;

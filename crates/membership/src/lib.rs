@@ -11,6 +11,7 @@
 //! - [`message`]: the messages between members and coordinator;
 //! - [`coordinator`], [`member`]: the state of the two sides;
 //! - [`fault_rules`]: how a member reacts to trouble with a peer;
+//! - `plan_changes`: how all ranks of a group change their plans at the same operation;
 //! - [`admission`]: who may join; [`assembly`]: who takes part in the next epoch;
 //! - [`coordinator_link`]: the interface between an executor and the coordinator that decides who is at fault.
 //!
@@ -38,6 +39,7 @@ pub mod member_connection;
 pub mod member_settings;
 pub mod member_thread;
 pub mod message;
+mod plan_changes;
 pub mod roster;
 
 pub use assembly::Assembly;

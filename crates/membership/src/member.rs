@@ -1,6 +1,8 @@
 //! The state of a member's connection to the coordinator.
 
-use super::message::{FromCoordinator, FromMember, LateOperation, Progress, Verdict};
+use super::message::{
+    FromCoordinator, FromMember, LateOperation, PlanDecision, PlanProposal, Progress, Verdict,
+};
 use std::time::Duration;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
@@ -21,7 +23,23 @@ pub struct Member {
     heard_others: Option<Duration>,
     /// Why this member no longer takes part, if the coordinator has dismissed it.
     dismissed: Option<String>,
+    /// What the coordinator said about plans, in order, which the executor has not heard yet.
+    plan_news: Vec<PlanNews>,
     out: Vec<FromMember>,
+}
+
+/// What the coordinator says about new plans of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PlanNews {
+    /// Prepare an edition.
+    Prepare {
+        /// The number of the edition.
+        edition: u32,
+        /// The proposal.
+        proposal: PlanProposal,
+    },
+    /// The decision.
+    Decide(PlanDecision),
 }
 
 impl Member {
@@ -38,6 +56,7 @@ impl Member {
             hears: Vec::new(),
             heard_others: None,
             dismissed: None,
+            plan_news: Vec::new(),
             out: Vec::new(),
         }
     }
@@ -56,6 +75,21 @@ impl Member {
     /// Reports an operation that takes too long, if this member does not know who is at fault.
     pub fn report_late(&mut self, late: LateOperation) {
         self.out.push(FromMember::Late(late));
+    }
+
+    /// Proposes new plans for a group.
+    pub fn propose_plans(&mut self, proposal: PlanProposal) {
+        self.out.push(FromMember::ProposePlans(proposal));
+    }
+
+    /// Answers a request to prepare plans.
+    pub fn answer_plans(&mut self, edition: u32, group: u64, answer: Result<u64, String>) {
+        self.out.push(FromMember::PlansPrepared { edition, group, answer });
+    }
+
+    /// Returns what the coordinator has said about plans since the last call, in order.
+    pub fn take_plan_news(&mut self) -> Vec<PlanNews> {
+        std::mem::take(&mut self.plan_news)
     }
 
     /// Tells the coordinator that this member leaves.
@@ -95,6 +129,10 @@ impl Member {
                     hears: self.hears.clone(),
                 });
             }
+            FromCoordinator::PreparePlans { edition, proposal } => {
+                self.plan_news.push(PlanNews::Prepare { edition, proposal });
+            }
+            FromCoordinator::DecidePlans(decision) => self.plan_news.push(PlanNews::Decide(decision)),
             FromCoordinator::Verdict { blame, trouble } => {
                 _ = self.verdict.get_or_insert(Verdict { blame, trouble })
             }

@@ -4,6 +4,7 @@ use crate::assembly::FIRST_NOTICE_AFTER;
 use crate::hooks::{Notice, Wanted};
 use crate::join_error::JoinError;
 use crate::listeners::{self, Listeners};
+use crate::member::PlanNews;
 use crate::member_settings::MemberSettings;
 use crate::message::{FromCoordinator, FromMember, Progress};
 use crate::roster::Roster;
@@ -37,6 +38,8 @@ pub struct MemberConnection {
     reported: bool,
     /// Who is at fault, if the epoch failed before all lanes were connected.
     verdict: Option<Blame>,
+    /// What the coordinator has said about plans of this epoch before its lanes were connected.
+    pub(crate) plan_news: Vec<PlanNews>,
 }
 
 /// Joins at the coordinator, and waits until an epoch begins.
@@ -122,7 +125,16 @@ impl MemberConnection {
         heartbeats.join(0, Duration::ZERO);
         heartbeats.heard(0, Duration::ZERO);
         let (control, started) = (ControlConnection::new(socket), Instant::now());
-        Ok(Self { control, poll, waker, heartbeats, started, reported: false, verdict: None })
+        Ok(Self {
+            control,
+            poll,
+            waker,
+            heartbeats,
+            started,
+            reported: false,
+            verdict: None,
+            plan_news: Vec::new(),
+        })
     }
 
     /// Asks for the next epoch, and waits until it begins. The coordinator waits up to `patience` for lost ranks to
@@ -172,6 +184,7 @@ impl MemberConnection {
             let silence = self.silence(message.is_some());
             match message {
                 Some(FromCoordinator::BeginEpoch { epoch, members }) => {
+                    self.plan_news.clear();
                     let roster = Roster { epoch, members };
                     let valid = roster.members.is_sorted_by(|a, b| a.rank < b.rank)
                         && roster.seat(member.rank).is_some()
@@ -205,6 +218,8 @@ impl MemberConnection {
                 Some(
                     FromCoordinator::Alive
                     | FromCoordinator::ProgressRequest { .. }
+                    | FromCoordinator::PreparePlans { .. }
+                    | FromCoordinator::DecidePlans(_)
                     | FromCoordinator::Verdict { .. }
                     | FromCoordinator::Waiting { .. },
                 ) => {}
@@ -298,6 +313,11 @@ impl MemberConnection {
                     return Err(lost("left before all ranks were connected".to_owned()));
                 }
                 FromCoordinator::Dismissed { why } => return Err(JoinError::about_rank(member.rank, &why)),
+                // Other ranks have connected all lanes, and already work.
+                FromCoordinator::PreparePlans { edition, proposal } => {
+                    self.plan_news.push(PlanNews::Prepare { edition, proposal });
+                }
+                FromCoordinator::DecidePlans(decision) => self.plan_news.push(PlanNews::Decide(decision)),
                 FromCoordinator::Alive
                 | FromCoordinator::BeginEpoch { .. }
                 | FromCoordinator::Begun

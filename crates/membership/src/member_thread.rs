@@ -3,8 +3,9 @@
 use crate::Member;
 use crate::coordinator_link::{CoordinatorLink, Executor};
 use crate::coordinator_thread::CoordinatorThread;
+use crate::member::PlanNews;
 use crate::member_connection::MemberConnection;
-use crate::message::{FromCoordinator, LateOperation, Verdict};
+use crate::message::{FromCoordinator, LateOperation, PlanProposal, Verdict};
 use mio::{Events, Waker};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,6 +23,10 @@ enum Command {
     Report { peer: u32, trouble: Trouble },
     /// Report an operation that takes too long.
     Late(LateOperation),
+    /// Propose new plans for a group.
+    ProposePlans(PlanProposal),
+    /// Answer a request to prepare plans.
+    AnswerPlans { edition: u32, group: u64, answer: Result<u64, String> },
     /// End, and give the connection back.
     Recall,
 }
@@ -45,6 +50,14 @@ impl CoordinatorLink for Arc<MemberThread> {
 
     fn late(&self, late: LateOperation) {
         self.send(Command::Late(late));
+    }
+
+    fn propose_plans(&self, proposal: PlanProposal) {
+        self.send(Command::ProposePlans(proposal));
+    }
+
+    fn answer_plans(&self, edition: u32, group: u64, answer: Result<u64, String>) {
+        self.send(Command::AnswerPlans { edition, group, answer });
     }
 }
 
@@ -126,6 +139,10 @@ impl MemberLoop {
                 match self.commands.try_recv() {
                     Ok(Command::Report { peer, trouble }) => member.report(peer, trouble),
                     Ok(Command::Late(late)) => member.report_late(late),
+                    Ok(Command::ProposePlans(proposal)) => member.propose_plans(proposal),
+                    Ok(Command::AnswerPlans { edition, group, answer }) => {
+                        member.answer_plans(edition, group, answer);
+                    }
                     Ok(Command::Recall) => {
                         let lost =
                             member.verdict().is_some_and(|verdict| verdict.blame == Blame::Coordinator);
@@ -157,6 +174,13 @@ impl MemberLoop {
                         lost = Some(Trouble { kind: FaultKind::Corrupt, what });
                         break;
                     }
+                }
+            }
+            let earlier = std::mem::take(&mut self.connection.plan_news);
+            for news in earlier.into_iter().chain(member.take_plan_news()) {
+                match news {
+                    PlanNews::Prepare { edition, proposal } => self.executor.prepare_plans(edition, proposal),
+                    PlanNews::Decide(decision) => self.executor.decide_plans(decision),
                 }
             }
             member.tick(started.elapsed());

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use syncline_protocol::fault::{Blame, Trouble};
+use syncline_protocol::policy::PlanPolicy;
 
 /// How far a member is with the operations of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +48,34 @@ pub struct LateOperation {
     pub sequence: Option<u64>,
     /// How long it has taken, as a clause about the rank at fault.
     pub trouble: Trouble,
+}
+
+/// New plans for a group, proposed by one of its ranks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanProposal {
+    /// The number of the group; 0 is the group of all members.
+    pub group: u64,
+    /// The ranks of the group.
+    pub ranks: Vec<u32>,
+    /// A number by which the rank that proposes recognises the decision.
+    pub request: u64,
+    /// The plans.
+    pub policy: PlanPolicy,
+}
+
+/// The decision on new plans for a group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanDecision {
+    /// The number of the group.
+    pub group: u64,
+    /// The rank that proposed them, and the number of its request.
+    pub proposer: u32,
+    /// See [`PlanProposal::request`].
+    pub request: u64,
+    /// The number of the edition; 0 if the proposal was refused before members prepared it.
+    pub edition: u32,
+    /// The first operation that runs by the new plans; or why all ranks keep the old ones.
+    pub outcome: Result<u64, String>,
 }
 
 /// The decision on a fault.
@@ -99,6 +128,17 @@ pub enum FromMember {
         /// How long it is willing to wait for ranks that were lost, in milliseconds.
         patience_ms: u64,
     },
+    /// The member proposes new plans for a group that it is in.
+    ProposePlans(PlanProposal),
+    /// The answer to a [`FromCoordinator::PreparePlans`].
+    PlansPrepared {
+        /// The number of the edition.
+        edition: u32,
+        /// The number of the group.
+        group: u64,
+        /// The last operation that the member begins before it knows the decision; or why it cannot run the plans.
+        answer: Result<u64, String>,
+    },
     /// The member leaves, which is no fault.
     Leave,
 }
@@ -140,6 +180,15 @@ pub enum FromCoordinator {
         /// The group whose progress is asked for; 0 is the group of all members.
         group: u64,
     },
+    /// Every rank of a group prepares an edition of its plan book, and answers ([`FromMember::PlansPrepared`]).
+    PreparePlans {
+        /// The number of the edition.
+        edition: u32,
+        /// The proposal.
+        proposal: PlanProposal,
+    },
+    /// The decision on new plans. All ranks of the group get it, in any case the one that proposed them.
+    DecidePlans(PlanDecision),
     /// The coordinator leaves, which is no fault.
     Leave,
     /// The verdict on a fault, which ends this epoch.
@@ -156,6 +205,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
+    use syncline_protocol::policy::NearFarNetwork;
 
     #[test]
     fn messages_are_decoded_as_they_were_encoded() {
@@ -215,6 +265,18 @@ pub(crate) mod tests {
         prop::collection::vec(0..6u32, 0..6)
     }
 
+    /// Some plans.
+    pub(crate) fn policy() -> PlanPolicy {
+        let network = NearFarNetwork {
+            near_bytes_per_s: 1 << 30,
+            far_bytes_per_s: 1 << 29,
+            latency_ns: 30_000,
+            message_ns: 15_000,
+            buffer: 1 << 16,
+        };
+        PlanPolicy { order: vec![0, 2, 1], racks: None, rules: Vec::new(), network }
+    }
+
     /// Any message of a member, about ranks of the job and about others.
     pub(crate) fn member_messages() -> impl Strategy<Value = FromMember> {
         let listens =
@@ -237,6 +299,11 @@ pub(crate) mod tests {
                 progress,
                 hears
             }),
+            (0..3u64, prop::collection::vec(0..6u32, 0..4)).prop_map(|(group, ranks)| {
+                FromMember::ProposePlans(PlanProposal { group, ranks, request: 1, policy: policy() })
+            }),
+            (0..4u32, 0..3u64, prop::result::maybe_ok(0..9u64, ".{0,20}"))
+                .prop_map(|(edition, group, answer)| FromMember::PlansPrepared { edition, group, answer }),
             (hears(), troubles())
                 .prop_map(|(hears, trouble)| FromMember::CannotHearCoordinator { hears, trouble }),
         ]

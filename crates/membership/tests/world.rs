@@ -23,7 +23,8 @@ use syncline_protocol::lane::{FlowControl, Lane, PeerError, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::shape::{PlanBook, Rule, Shape};
+use syncline_protocol::plan_book::{PlanBook, Rule, Selection};
+use syncline_protocol::shape::Shape;
 use syncline_protocol::virtual_network::{End, Event, InvalidBytes, Mishap, VirtualNetwork};
 use syncline_reduction::{Element, Reduction};
 use syncline_units::CollectiveKind;
@@ -230,9 +231,10 @@ impl Machine for Process {
 impl Rank {
     fn new(rank: u32, ranks: u32, plan: &str, sums: &Sums) -> Self {
         let algorithm = by_name(plan).unwrap();
-        let rule = Rule { kind: CollectiveKind::AllReduce, up_to: None, algorithm, message: 256 };
-        let book = Arc::new(PlanBook::new(rank, ranks, (0..ranks).collect(), vec![rule]).unwrap());
-        let shape = book.shape(&operation()).unwrap();
+        let rule = Rule::new(CollectiveKind::AllReduce, algorithm, 256);
+        let book =
+            Arc::new(PlanBook::new(rank, ranks, Selection::of((0..ranks).collect(), vec![rule])).unwrap());
+        let shape = book.shape(1, &operation()).unwrap();
         let patience = Patience::default();
         let mut heartbeats = Heartbeats::new(patience, Duration::ZERO);
         let mut lane = Lane::new(0, FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);

@@ -256,7 +256,10 @@ impl Trouble {
 
 impl From<ProtocolError> for Trouble {
     fn from(broken: ProtocolError) -> Self {
-        let kind = if matches!(broken, ProtocolError::Differs { .. } | ProtocolError::NoPlan { .. }) {
+        let kind = if matches!(
+            broken,
+            ProtocolError::Differs { .. } | ProtocolError::NoPlan { .. } | ProtocolError::NoEdition { .. }
+        ) {
             FaultKind::Differs
         } else {
             FaultKind::Corrupt
@@ -294,6 +297,13 @@ pub enum ProtocolError {
     Flood(usize),
     /// A gradient for the vector with this name, whose parameters have not been set.
     NoParameters(String),
+    /// The peer runs an operation by an edition of the plan book that this rank does not have.
+    NoEdition {
+        /// This rank.
+        rank: u32,
+        /// The edition of the plan book.
+        edition: u32,
+    },
     /// The peer announces an operation for which this rank has no plan.
     NoPlan {
         /// This rank.
@@ -351,6 +361,12 @@ impl fmt::Display for ProtocolError {
             }
             Self::NoPlan { rank, operation } => {
                 write!(f, "asks for {operation}, for which rank {rank} has no plan")
+            }
+            Self::NoEdition { rank, edition } => {
+                write!(
+                    f,
+                    "runs an operation by edition {edition} of the plans, which rank {rank} does not have"
+                )
             }
             Self::Differs { rank, announced } => {
                 let Announced { ours, theirs } = &**announced;

@@ -43,7 +43,7 @@ use crate::link::{Event, Landing, PartialMessage};
 use crate::machine::Machine;
 use crate::memory::Pool;
 use crate::operation::Announcement;
-use crate::shape::PlanBook;
+use crate::plan_book::PlanBook;
 use crate::wire::{Digest, FrameKind, Header};
 use connections::Connections;
 use frame_owner::FrameOwner;
@@ -412,7 +412,7 @@ mod tests {
     use super::*;
     use crate::memory::Buffer;
     use crate::operation::{Association, Operation};
-    use crate::shape::Rule;
+    use crate::plan_book::{Rule, Selection};
     use syncline_plan::by_name;
     use syncline_reduction::{Element, Reduction};
     use syncline_units::CollectiveKind;
@@ -421,8 +421,8 @@ mod tests {
     /// anything arrives from the other rank.
     fn running(window: usize, message: u64, operations: u64, bytes: usize) -> (u32, usize) {
         let algorithm = by_name("ring").unwrap();
-        let rule = Rule { kind: CollectiveKind::AllReduce, up_to: None, algorithm, message };
-        let book = Arc::new(PlanBook::new(0, 2, vec![0, 1], vec![rule]).unwrap());
+        let rule = Rule::new(CollectiveKind::AllReduce, algorithm, message);
+        let book = Arc::new(PlanBook::new(0, 2, Selection::of(vec![0, 1], vec![rule])).unwrap());
         let operation = Operation {
             kind: CollectiveKind::AllReduce,
             elements: bytes as u64 / 4,
@@ -435,7 +435,7 @@ mod tests {
         let mut buffers: Vec<Buffer> = (0..operations).map(|_| Buffer::new(bytes)).collect();
         for (sequence, buffer) in (1..).zip(&mut buffers) {
             let region = buffer.region();
-            let shape = book.shape(&operation).unwrap();
+            let shape = book.shape(1, &operation).unwrap();
             let started = StartedOperation { sequence, shape, input: region, output: region, keep: false };
             lane.start(Arc::new(started)).unwrap();
         }

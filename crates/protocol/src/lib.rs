@@ -3,8 +3,8 @@
 //! In reading order:
 //!
 //! - [`operation`]: what a rank requests; [`settings`]: how a communicator runs it;
-//! - [`script`]: the compiled plan of one rank; [`cut`]: how a vector is split into chunks; [`shape`]: which plan
-//!   runs which operation; [`racks`]: rank orders and groups from the racks of ranks; [`policy`]: the plans
+//! - [`script`]: the compiled plan of one rank; [`cut`]: how a vector is split into chunks; [`shape`]: how an
+//!   operation is run; [`plan_book`]: which plan runs which operation; [`racks`]: rank orders and groups from the racks of ranks; [`policy`]: the plans
 //!   that a job wants, by name;
 //! - [`memory`]: regions of callers' tensors, buffers and their pool;
 //! - [`wire`]: frames; [`link`]: one connection's frames in and out; [`codec`]: control messages;
@@ -26,6 +26,7 @@ pub mod link;
 pub mod machine;
 pub mod memory;
 pub mod operation;
+pub mod plan_book;
 pub mod policy;
 pub mod racks;
 pub mod script;

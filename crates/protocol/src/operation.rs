@@ -98,6 +98,8 @@ pub struct Announcement {
     pub digest: u64,
     /// Number of chunks into which the vector is cut.
     pub chunks: u32,
+    /// The edition of the plan book that the rank runs it by.
+    pub edition: u32,
 }
 
 impl Announcement {
@@ -106,7 +108,7 @@ impl Announcement {
 
     /// Encodes it, little-endian.
     pub fn encode(&self) -> [u8; Self::ENCODED] {
-        let Self { operation, digest, chunks } = self;
+        let Self { operation, digest, chunks, edition } = self;
         let mut bytes = [0; Self::ENCODED];
         bytes[0] = position(CollectiveKind::ALL, &operation.kind);
         bytes[1] = position(Element::ALL, &operation.element);
@@ -116,6 +118,7 @@ impl Announcement {
         bytes[8..16].copy_from_slice(&operation.elements.to_le_bytes());
         bytes[16..24].copy_from_slice(&digest.to_le_bytes());
         bytes[24..28].copy_from_slice(&chunks.to_le_bytes());
+        bytes[28..32].copy_from_slice(&edition.to_le_bytes());
         bytes
     }
 
@@ -131,7 +134,7 @@ impl Announcement {
             root: word(4),
             elements: long(8),
         };
-        Some(Self { operation, digest: long(16), chunks: word(24) })
+        Some(Self { operation, digest: long(16), chunks: word(24), edition: word(28) })
     }
 }
 

@@ -16,7 +16,8 @@ use syncline_protocol::lane::{FlowControl, KeptBytes, Lane, OperationId, Started
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::{Buffer, Region};
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::shape::{PlanBook, Rule, Shape};
+use syncline_protocol::plan_book::{PlanBook, Rule, Selection};
+use syncline_protocol::shape::Shape;
 use syncline_protocol::virtual_network::{InvalidBytes, Mishap, VirtualNetwork};
 use syncline_protocol::wire::{FrameKind as Frame, HEADER, Header};
 use syncline_reduction::{Element, Reduction};
@@ -103,12 +104,12 @@ fn check(
 ) -> Result<(), TestCaseError> {
     let ranks = order.len() as u32;
     let members = algorithm.seats(ranks);
-    let rules: Vec<Rule> = KINDS
-        .iter()
-        .map(|&kind| Rule { kind, up_to: None, algorithm: Arc::clone(algorithm), message })
-        .collect();
+    let rules: Vec<Rule> =
+        KINDS.iter().map(|&kind| Rule::new(kind, Arc::clone(algorithm), message)).collect();
     let books: Vec<Arc<PlanBook>> = (0..members)
-        .map(|member| Arc::new(PlanBook::new(member, members, order.to_vec(), rules.clone()).unwrap()))
+        .map(|member| {
+            Arc::new(PlanBook::new(member, members, Selection::of(order.to_vec(), rules.clone())).unwrap())
+        })
         .collect();
     let flow = FlowControl { lanes: 2, window: window as usize * message as usize, ahead: 1 << 20 };
     let lanes = |index| books.iter().map(move |book| Lane::new(index, flow, 3, Arc::clone(book))).collect();
@@ -136,7 +137,7 @@ fn check(
         let member = (turn >> 33) as u32 % members;
         let number = begun[&member];
         if let Some(ask) = asks.get(number) {
-            let shape = books[member as usize].shape(&ask.operation).unwrap();
+            let shape = books[member as usize].shape(1, &ask.operation).unwrap();
             let (input, output) = match vectors[number].get_mut(member as usize) {
                 Some(vectors) => vectors.regions(ask, member),
                 None => (Region::EMPTY, Region::EMPTY),
@@ -297,12 +298,14 @@ proptest! {
 fn lanes_of(name: &str, ranks: u32, operation: &Operation, message: u64) -> (Vec<Lane>, Vec<Arc<Shape>>) {
     let algorithm = by_name(name).unwrap();
     let members = algorithm.seats(ranks);
-    let rule = Rule { kind: operation.kind, up_to: None, algorithm, message };
+    let rule = Rule::new(operation.kind, algorithm, message);
     let flow = FlowControl { lanes: 1, window: 4 * message as usize, ahead: 1 << 20 };
     (0..members)
         .map(|member| {
-            let book = PlanBook::new(member, members, (0..ranks).collect(), vec![rule.clone()]).unwrap();
-            let shape = book.shape(operation).unwrap();
+            let book =
+                PlanBook::new(member, members, Selection::of((0..ranks).collect(), vec![rule.clone()]))
+                    .unwrap();
+            let shape = book.shape(1, operation).unwrap();
             (Lane::new(0, flow, 0, Arc::new(book)), shape)
         })
         .unzip()
@@ -691,13 +694,13 @@ fn frames_of_another_epoch_are_refused() {
     let (_, shapes) = lanes_of("ring", 2, &operation, 256);
     let flow = FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 };
     let lanes = (0..2u32).map(|rank| {
-        let rule = Rule {
-            kind: CollectiveKind::AllReduce,
-            up_to: None,
-            algorithm: by_name("ring").unwrap(),
-            message: 256,
-        };
-        Lane::new(0, flow, 7 + rank as u16, Arc::new(PlanBook::new(rank, 2, vec![0, 1], vec![rule]).unwrap()))
+        let rule = Rule::new(CollectiveKind::AllReduce, by_name("ring").unwrap(), 256);
+        Lane::new(
+            0,
+            flow,
+            7 + rank as u16,
+            Arc::new(PlanBook::new(rank, 2, Selection::of(vec![0, 1], vec![rule])).unwrap()),
+        )
     });
     let mut network = VirtualNetwork::mesh(lanes.collect(), 1, 300);
     let mut buffer = Buffer::new(4000);

@@ -18,7 +18,7 @@ use syncline_protocol::lane::{
 use syncline_protocol::machine::Machine;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::shape::{PlanBook, Rule};
+use syncline_protocol::plan_book::{PlanBook, Rule, Selection};
 use syncline_protocol::virtual_network::{InvalidBytes, Mishap, VirtualNetwork};
 use syncline_protocol::wire::{FrameKind, Header};
 use syncline_reduction::{Element, Reduction};
@@ -30,9 +30,9 @@ const fn id(group: u32, sequence: u64) -> OperationId {
 }
 
 fn book(member: u32, ranks: u32) -> Arc<PlanBook> {
-    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 4096 };
+    let rule = |kind, name| Rule::new(kind, by_name(name).unwrap(), 4096);
     let rules = vec![rule(CollectiveKind::AllReduce, "ring"), rule(CollectiveKind::Broadcast, "direct")];
-    Arc::new(PlanBook::new(member, ranks, (0..ranks).collect(), rules).unwrap())
+    Arc::new(PlanBook::new(member, ranks, Selection::of((0..ranks).collect(), rules)).unwrap())
 }
 
 fn lanes(ranks: u32) -> Vec<Lane> {
@@ -149,7 +149,7 @@ fn check(
         let lane = network.machine(me);
         if !begun[me] && next(&mut turn).is_multiple_of(4) {
             let region = vectors[me].region();
-            let shape = book(rank, ranks).shape(&operation(CollectiveKind::AllReduce, 3000)).unwrap();
+            let shape = book(rank, ranks).shape(1, &operation(CollectiveKind::AllReduce, 3000)).unwrap();
             lane.start(Arc::new(StartedOperation {
                 sequence: 1,
                 shape,
@@ -425,7 +425,7 @@ fn a_long_transfer_lets_collectives_pass() {
     }
     let mut vectors = [filled(&[1; 800]), filled(&[1; 800])];
     for (rank, vector) in (0..2).zip(&mut vectors) {
-        let shape = book(rank, 2).shape(&operation(CollectiveKind::AllReduce, 100)).unwrap();
+        let shape = book(rank, 2).shape(1, &operation(CollectiveKind::AllReduce, 100)).unwrap();
         let region = vector.region();
         let job = StartedOperation { sequence: 1, shape, input: region, output: region, keep: false };
         network.machine(rank as usize).start(Arc::new(job)).unwrap();
@@ -500,21 +500,13 @@ fn open(network: &mut VirtualNetwork<Lane>, members: &[u32], rank: u32, slot: u3
     let book = PlanBook::new(
         place,
         members.len() as u32,
-        (0..members.len() as u32).collect(),
-        vec![
-            Rule {
-                kind: CollectiveKind::AllReduce,
-                up_to: None,
-                algorithm: by_name("ring").unwrap(),
-                message: 4096,
-            },
-            Rule {
-                kind: CollectiveKind::Broadcast,
-                up_to: None,
-                algorithm: by_name("direct").unwrap(),
-                message: 4096,
-            },
-        ],
+        Selection::of(
+            (0..members.len() as u32).collect(),
+            vec![
+                Rule::new(CollectiveKind::AllReduce, by_name("ring").unwrap(), 4096),
+                Rule::new(CollectiveKind::Broadcast, by_name("direct").unwrap(), 4096),
+            ],
+        ),
     );
     let book = Arc::new(book.unwrap().called(members.to_vec()));
     network.machine(rank as usize).open(Opening { slot, id, book, members: members.to_vec() });
@@ -531,7 +523,7 @@ fn start(
     vector: &mut Buffer,
 ) {
     let place = members.iter().position(|&member| member == rank).unwrap() as u32;
-    let shape = book(place, members.len() as u32).shape(what).unwrap();
+    let shape = book(place, members.len() as u32).shape(1, what).unwrap();
     let region = vector.region();
     let job = StartedOperation { sequence, shape, input: region, output: region, keep: true };
     network.machine(rank as usize).start_in(slot, Arc::new(job)).unwrap();

@@ -27,7 +27,7 @@ Options are in objects, each with a default: :class:`Meeting` (where ranks find 
 - :mod:`~syncline.runtime.at_exit`: closes connections when the process ends.
 """
 
-from syncline.runtime.communicator import Communicator, Pending
+from syncline.runtime.communicator import Communicator, Pending, PlanChange
 from syncline.runtime.redis import RedisRendezvous
 from syncline.runtime.rendezvous import Meeting, Rendezvous
 from syncline.runtime.security import Certificates, Security
@@ -39,6 +39,7 @@ __all__ = [
     "Meeting",
     "Network",
     "Pending",
+    "PlanChange",
     "Plans",
     "RedisRendezvous",
     "Rendezvous",

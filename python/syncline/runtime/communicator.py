@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline.input.problem import bad_value
@@ -14,7 +14,7 @@ from syncline.runtime import at_exit, completions, joining
 from syncline.runtime.addresses import setting
 from syncline.runtime.joining import JoinOptions
 from syncline.runtime.memory import Memory, memory
-from syncline.runtime.plan_data import for_core, with_racks
+from syncline.runtime.plan_data import for_core, from_core, with_racks
 from syncline.runtime.rendezvous import Meeting
 from syncline.runtime.security import Security
 from syncline.runtime.settings import Plans, Resources, TimeLimits
@@ -68,6 +68,20 @@ class Pending:
         self._inner.withdraw()
 
 
+@dataclass(frozen=True)
+class PlanChange:
+    """A change of plans that was decided."""
+
+    edition: int
+    """The number of the new plans, from 1."""
+    proposer: int
+    """The rank that proposed them, by its number when the job began."""
+    first: int | None
+    """The first operation that runs by them, counting from 1; ``None`` if all ranks keep their plans."""
+    refusal: str | None
+    """Why all ranks keep their plans; ``None`` if they do not."""
+
+
 class Communicator:
     """A rank's handle on a job or group. All ranks must begin the same operations in the same order."""
 
@@ -75,6 +89,7 @@ class Communicator:
         self._core = core
         self._plans = plans
         self._whole = world
+        self._adopted: str | None = None
         self._deadline_s = deadline_s
         at_exit.register(self)
         self._warn()
@@ -266,7 +281,7 @@ class Communicator:
         """
         members = [int(rank) for rank in ranks]
         plans = with_racks(plans or Plans(), len(members))
-        plans = replace(plans, network=plans.network or self._plans.network)
+        plans = replace(plans, network=plans.network or self.plans.network)
         deadline_s = self._deadline_s if deadline_s is None else deadline_s
         asked = json.dumps(for_core(plans, len(members)))
         try:
@@ -319,8 +334,43 @@ class Communicator:
 
     @property
     def plans(self) -> Plans:
-        """The plans in force. Racks are a list."""
+        """The plans in force, as far as this rank knows. Racks are a list."""
+        adopted = self._core.adopted_plans()
+        if adopted != self._adopted:
+            self._adopted = adopted
+            if adopted is not None:
+                self._plans = from_core(json.loads(adopted))
         return self._plans
+
+    def change_plans(self, plans: Plans, *, wait_s: float = 10.0) -> int:
+        """Changes the plans of all ranks of this job or group, while operations go on.
+
+        One rank calls this; the others need not. All ranks prepare the new plans, then run operations by them from the
+        same operation on: its number, counting from 1, is returned. Operations under way, and those before that number,
+        run by the old plans. Connections, threads and memory stay as they are. Without a network of their own, the new
+        plans use the present one. Ranks have the numbers with which the job began.
+
+        Any rank can watch changes with :attr:`plans` and :attr:`plan_changes`.
+
+        Raises ``SynclineError`` (SL1203, exit status 6) if all ranks keep their plans, because a rank cannot run the
+        new ones, did not confirm them within two seconds, or has left; or because another proposal is under way.
+        """
+        plans = with_racks(plans, self._whole)
+        plans = replace(plans, network=plans.network or self.plans.network)
+        try:
+            _, first = self._core.change_plans(json.dumps(for_core(plans, self._whole)), wait_s)
+        except (ValueError, OverflowError) as error:
+            remedy = "Communicator.change_plans describes its arguments"
+            raise bad_value("plans cannot be changed", str(error), help=remedy) from None
+        return first
+
+    @property
+    def plan_changes(self) -> list[PlanChange]:
+        """The last 1,024 proposals of plans on which the ranks decided, the oldest first.
+
+        A proposal made while another one is under way is refused at once, and not listed.
+        """
+        return [PlanChange(*each) for each in self._core.plan_changes()]
 
     def renew(self, *, wait_s: float = 0.0, plans: Plans | None = None) -> None:
         """Begins a new epoch of an elastic job, with the ranks that are left and those that came back.
@@ -342,14 +392,17 @@ class Communicator:
         (SL0102), and changes nothing, if the job is not elastic, or if an operation failed whose input was not kept
         (``keep=True``).
         """
-        plans = self._plans if plans is None else with_racks(plans, self._whole)
-        plans = replace(plans, network=plans.network or self._plans.network)
+        # All ranks must begin the epoch with the same plans, also those that have not heard of the last decision yet.
+        self._core.settle_plans()
+        present = self.plans
+        plans = present if plans is None else with_racks(plans, self._whole)
+        plans = replace(plans, network=plans.network or present.network)
         try:
             self._core = self._core.renew(json.dumps(for_core(plans, self._whole)), wait_s)
         except ValueError as error:
             remedy = "join with `elastic=True`, and begin operations with `keep=True`"
             raise bad_value("no new epoch can begin", str(error), help=remedy) from None
-        self._plans = plans
+        self._plans, self._adopted = plans, None
         self._warn()
 
     def _warn(self) -> None:

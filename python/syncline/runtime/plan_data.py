@@ -1,16 +1,19 @@
-"""Turns the plans that a user selects into data for the core."""
+"""Turns the plans that a user selects into data for the core, and back."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from syncline.input.problem import bad_value
+from syncline.plans import Plan
 from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
-from syncline.runtime.settings import Network
+from syncline.runtime.settings import Network, Plans, Rule
 
-if TYPE_CHECKING:
-    from syncline.runtime.settings import Plans, Rule
+PLAN_FILES = (".json", ".xml")
+"""What the names of plan files and of MSCCL programs end in."""
 
 
 def with_racks(plans: Plans, world: int) -> Plans:
@@ -27,9 +30,13 @@ def for_core(plans: Plans, world: int) -> dict[str, Any]:
         check(plans.rules, of)
 
     def rule_data(rule: Rule) -> dict[str, Any]:
+        data = {"kind": rule.kind, "up_to": rule.up_to, "message": rule.message}
+        own = own_plan(rule)
+        if own is not None:
+            return data | {"algorithm": own.name, "file": json.dumps(own.content)}
         # The core computes the group size, because only it knows which ranks take part.
-        named = {"algorithm": BY_RACK, "by_rack": True} if of is not None and by_rack(rule) else {}
-        return asdict(rule) | named
+        by = of is not None and by_rack(rule)
+        return data | {"algorithm": BY_RACK if by else rule.algorithm, "by_rack": by}
 
     return {
         "rules": [rule_data(rule) for rule in plans.rules],
@@ -37,3 +44,39 @@ def for_core(plans: Plans, world: int) -> dict[str, Any]:
         "order": list(range(world) if plans.order is None else plans.order),
         "racks": None if of is None else list(of),
     }
+
+
+def own_plan(rule: Rule) -> Plan | None:
+    """Returns the plan of a rule that has one of the user's own, read from its file if it is one.
+
+    Raises ``SynclineError`` if the file cannot be read, or if the plan does not compute its collective.
+    """
+    algorithm = rule.algorithm
+    if isinstance(algorithm, Plan):
+        return algorithm
+    if isinstance(algorithm, Path) or algorithm.endswith(PLAN_FILES):
+        return Plan.load(algorithm)
+    return None
+
+
+def from_core(data: dict[str, Any]) -> Plans:
+    """Returns plans from the form that :func:`for_core` gives them."""
+
+    def rule(data: dict[str, Any]) -> Rule:
+        file = data.get("file")
+        algorithm = data["algorithm"] if file is None else Plan(json.loads(file))
+        return Rule(data["kind"], algorithm, data["up_to"], data["message"])
+
+    network = data["network"]
+    return Plans(
+        rules=[rule(each) for each in data["rules"]],
+        network=Network(
+            gbps=network["near_bytes_per_s"] / 125e6,
+            far_gbps=network["far_bytes_per_s"] / 125e6,
+            latency_us=network["latency_ns"] / 1000,
+            message_us=network["message_ns"] / 1000,
+            buffer=network["buffer"],
+        ),
+        order=None if data["racks"] is not None else data["order"],
+        racks=data["racks"],
+    )

@@ -167,7 +167,7 @@ def _no_racks(found: str) -> NoReturn:
 
 def by_rack(rule: Rule) -> bool:
     """Whether the groups of a rule's plan are racks, because the rule gives no group size."""
-    return _NO_SIZE.fullmatch(rule.algorithm) is not None
+    return isinstance(rule.algorithm, str) and _NO_SIZE.fullmatch(rule.algorithm) is not None
 
 
 def check(rules: Iterable[Rule], of: Sequence[int]) -> None:

@@ -9,8 +9,10 @@ from syncline.input.problem import bad_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from syncline.input.words import Collective
+    from syncline.plans import Plan
     from syncline.runtime.racks import RackMap
 
 MAX_GBPS = 1e6
@@ -23,12 +25,14 @@ MAX_US = 1e9
 class Rule:
     """Selects the plan for a collective.
 
-    ``algorithm`` is named as in scenarios. The rule applies to vectors of at most ``up_to`` bytes, or of any size
-    without it. Vectors are cut so that no message is larger than ``message`` bytes.
+    ``algorithm`` is a name as in scenarios, or a plan of your own: a :class:`syncline.plans.Plan`, or the path of a
+    plan file or an MSCCL program, whose name ends in ``.json`` or ``.xml``. Every rank proves the plan. The rule
+    applies to vectors of at most ``up_to`` bytes, or of any size without it. Vectors are cut so that no message is larger
+    than ``message`` bytes.
     """
 
     kind: Collective
-    algorithm: str
+    algorithm: str | Path | Plan
     up_to: int | None = None
     message: int = 64 << 10
 

@@ -46,10 +46,20 @@ if [int(part) for part in version("torch").split(".")[:2]] < [2, 14]:
 from syncline.torch.ddp import hook, join, vectors
 from syncline.torch.elastic import Elastic
 from syncline.torch.optimizer import HubOptimizer
-from syncline.torch.process_group import register
+from syncline.torch.process_group import communicator, register
 from syncline.torch.rendezvous import StoreRendezvous
 from syncline.torch.settings import Options
 
-__all__ = ["Elastic", "HubOptimizer", "Options", "StoreRendezvous", "hook", "join", "register", "vectors"]
+__all__ = [
+    "Elastic",
+    "HubOptimizer",
+    "Options",
+    "StoreRendezvous",
+    "communicator",
+    "hook",
+    "join",
+    "register",
+    "vectors",
+]
 
 register()

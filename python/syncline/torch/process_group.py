@@ -201,6 +201,22 @@ def create(opts: Any, options: Any) -> Group:
     return Group(opts.store, backend)
 
 
+def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
+    """Returns the communicator that runs a process group's collectives; by default, that of the default group.
+
+    It can change the group's plans while training goes on: see
+    :meth:`Communicator.change_plans <syncline.runtime.Communicator.change_plans>`. Do not begin operations on it: ranks
+    must agree on their order, and on a process group PyTorch begins them.
+
+    Raises ``SynclineError`` (SL0102) if the backend of the group is not ``syncline``.
+    """
+    asked = dist.group.WORLD if group is None else group
+    if not isinstance(asked, Group):
+        found = "no process group" if asked is None else asked.name()
+        raise bad_value("this group does not run on syncline", found, allowed='init_process_group("syncline")')
+    return asked.backend.communicator
+
+
 def _shared() -> First | None:
     """Returns the first group, if it is still the job's default group."""
     default = dist.group.WORLD

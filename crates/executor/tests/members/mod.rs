@@ -11,8 +11,8 @@ use syncline_protocol::handshake::Key;
 use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::operation::{Association, Operation};
+use syncline_protocol::plan_book::{PlanBook, Rule, Selection};
 use syncline_protocol::settings::Settings;
-use syncline_protocol::shape::{PlanBook, Rule};
 use syncline_reduction::{Element, Reduction};
 use syncline_transport::trust::Trust;
 use syncline_units::CollectiveKind;
@@ -49,14 +49,14 @@ pub(crate) fn settings() -> Settings {
 
 /// The book of an epoch, from a member's place and the ranks that take part.
 pub(crate) fn book(seat: u32, ranks: &[u32]) -> syncline_diagnostics::Result<PlanBook> {
-    let rule = |kind, name| Rule { kind, up_to: None, algorithm: by_name(name).unwrap(), message: 32 << 10 };
+    let rule = |kind, name| Rule::new(kind, by_name(name).unwrap(), 32 << 10);
     let rules = vec![
         rule(CollectiveKind::AllReduce, "ring"),
         rule(CollectiveKind::Broadcast, "direct"),
         rule(CollectiveKind::Reduce, "direct"),
     ];
     let world = ranks.len() as u32;
-    PlanBook::new(seat, world, (0..world).collect(), rules)
+    PlanBook::new(seat, world, Selection::of((0..world).collect(), rules))
 }
 
 pub(crate) fn enter(

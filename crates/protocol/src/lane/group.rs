@@ -4,8 +4,9 @@ use super::chunk::Chunk;
 use super::early::{Early, MessageKey};
 use super::started::{OperationId, SEQUENCE_BITS, StartedOperation};
 use crate::memory::{Buffer, Pool, Region};
+use crate::plan_book::PlanBook;
 use crate::script::StepAction;
-use crate::shape::{PlanBook, Shape};
+use crate::shape::Shape;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -9,7 +9,7 @@ use super::started::SEQUENCE_BITS;
 use super::transfers::{Transfer, Transfers};
 use crate::extract::take_out;
 use crate::fault::ProtocolError;
-use crate::shape::PlanBook;
+use crate::plan_book::PlanBook;
 use crate::wire::{FrameKind, Header};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -195,9 +195,11 @@ impl Operations {
             return Err(ProtocolError::Unknown(header));
         }
         let us = group.book.name(group.book.member());
+        // This rank may learn of the decision to adopt the edition after its peer.
         let shape = group
             .book
-            .shape(&asked.operation)
+            .shape_by(asked.edition, &asked.operation)
+            .ok_or(ProtocolError::NoEdition { rank: us, edition: asked.edition })?
             .map_err(|_| ProtocolError::NoPlan { rank: us, operation: asked.operation })?;
         check_same(us, &shape, &asked)?;
         group.operations.insert(sequence, Known { shape, heard: BTreeSet::from([rank]), running: None });

@@ -12,19 +12,23 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
-use syncline_executor::group::{Group, TransferTag};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use syncline_diagnostics::{Code, Diagnostic};
+use syncline_executor::group::{Group, PlanDecisions, TransferTag};
+use syncline_executor::plan_changes::PlanChange;
 use syncline_executor::session::{Session, join_with};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
 use syncline_membership::member_settings::{Interface, MemberSettings, PortRange};
-use syncline_plan::choice::GroupNetwork;
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::FlowControl;
 use syncline_protocol::operation::{Association, Operation};
-use syncline_protocol::policy::{NamedRule, PlanPolicy};
+use syncline_protocol::policy::PlanPolicy;
 use syncline_protocol::settings::Settings;
 use syncline_reduction::Reduction;
-use syncline_units::{Bytes, CollectiveKind, Rate, Time};
+use syncline_units::CollectiveKind;
 
 /// What to do if a job's ranks do not connect to each other.
 const START_THE_MISSING_RANK: &str = "start the missing rank with the same MASTER_ADDR, WORLD_SIZE, job and key, and \
@@ -33,6 +37,10 @@ const START_THE_MISSING_RANK: &str = "start the missing rank with the same MASTE
 /// What to do if a job's ranks do not begin an epoch together.
 const JOIN_THE_NEXT_EPOCH: &str = "call `renew` on all ranks that are left, at the same step; without rank 0, start the \
                                    job again";
+
+/// What to do if ranks keep their plans.
+const CHOOSE_OTHER_PLANS: &str = "propose plans that every rank can run, while all ranks are alive and no other proposal \
+                                  is under way";
 
 /// The arguments of [`Communicator::join`], as JSON. `syncline.runtime` writes them, and documents them.
 #[derive(Deserialize)]
@@ -56,63 +64,7 @@ struct Member {
     deadline_s: f64,
     interval_s: f64,
     silence_s: f64,
-    plans: Plans,
-}
-
-/// Which plans run which collectives, and in which order plans number the ranks.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Plans {
-    order: Vec<u32>,
-    /// The rack of each rank, from which the order follows; replaces `order`.
-    racks: Option<Vec<u32>>,
-    rules: Vec<NamedRule>,
-    /// The network on which the quickest plan is chosen if no rule fits.
-    network: Link,
-}
-
-/// The network between ranks, as Python's `Network.plain` writes it.
-#[derive(Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Link {
-    near_bytes_per_s: u64,
-    far_bytes_per_s: u64,
-    latency_ns: u64,
-    message_ns: u64,
-    buffer: u64,
-}
-
-impl Link {
-    fn network(self) -> GroupNetwork {
-        GroupNetwork::near_far(
-            Rate::from_bytes_per_s(self.near_bytes_per_s),
-            Rate::from_bytes_per_s(self.far_bytes_per_s),
-            Time::from_ns(self.latency_ns),
-            Time::from_ns(self.message_ns),
-            Bytes(self.buffer),
-        )
-    }
-}
-
-impl Plans {
-    /// Checks that `order` and `racks` have an entry for each rank.
-    fn check_lengths(&self, world: u32) -> PyResult<()> {
-        let racks = self.racks.as_ref().map(|racks| ("racks", racks.len()));
-        for (name, found) in [("order", self.order.len())].into_iter().chain(racks) {
-            if found != world as usize {
-                return Err(PyValueError::new_err(format!(
-                    "`{name}` lists {found} ranks, but there are {world}"
-                )));
-            }
-        }
-        Ok(())
-    }
-}
-
-impl From<Plans> for PlanPolicy {
-    fn from(plans: Plans) -> Self {
-        Self { order: plans.order, racks: plans.racks, rules: plans.rules, network: plans.network.network() }
-    }
+    plans: PlanPolicy,
 }
 
 /// What a [`Communicator`] runs operations on: the session of a job, or a group of some of its ranks.
@@ -176,7 +128,6 @@ impl Communicator {
     ) -> PyResult<Self> {
         let member: Member = read(member)?;
         let (rank, world) = (member.rank, member.world);
-        member.plans.check_lengths(world)?;
         if rank >= world {
             return Err(PyValueError::new_err(format!(
                 "rank {rank} is not in a job of {world} ranks: ranks count from 0"
@@ -197,7 +148,8 @@ impl Communicator {
             })
         };
         let joined = detached(py, || {
-            let plans = PlanPolicy::from(member.plans);
+            let plans = member.plans;
+            plans.check_lengths(world)?;
             let mut left_out = Vec::new();
             let own = MemberSettings {
                 rank,
@@ -250,9 +202,9 @@ impl Communicator {
     }
 
     /// Ends this epoch, begins the next, and returns a communicator of the ranks that take part in it. This
-    /// communicator is closed. `plans` is [`Plans`] as JSON.
+    /// communicator is closed. `plans` is a [`PlanPolicy`] as JSON.
     fn renew(&self, py: Python<'_>, plans: &str, patience_s: f64) -> PyResult<Self> {
-        let plans: Plans = read(plans)?;
+        let plans: PlanPolicy = read(plans)?;
         let raised = Raised::default();
         let refused = self.operations.ask(|ranks| match ranks {
             Ranks::Session(session) => session.renewal_blocker(),
@@ -264,7 +216,6 @@ impl Communicator {
             return Err(PyValueError::new_err(why));
         }
         let patience = seconds_or_none("wait_s", patience_s).map_err(|error| to_python(py, &error))?;
-        let plans = PlanPolicy::from(plans);
         // Invalid plans raise here, before the epoch ends.
         detached(py, || plans.book(self.rank, &self.ranks, &mut Vec::new()).map(drop))?;
         let Some(Ranks::Session(session)) = self.operations.take() else {
@@ -344,7 +295,7 @@ impl Communicator {
     }
 
     /// Makes a group of some ranks, on the same threads and connections. All of them must make it, with the
-    /// same number; the call does not wait for them. `plans` is [`Plans`] as JSON.
+    /// same number; the call does not wait for them. `plans` is a [`PlanPolicy`] as JSON.
     fn group(
         &self,
         py: Python<'_>,
@@ -353,10 +304,8 @@ impl Communicator {
         plans: &str,
         deadline_s: f64,
     ) -> PyResult<Self> {
-        let plans: Plans = read(plans)?;
+        let plans: PlanPolicy = read(plans)?;
         let world = ranks.len() as u32;
-        plans.check_lengths(world)?;
-        let plans = PlanPolicy::from(plans);
         let Some(place) = ranks.iter().position(|&rank| rank == self.rank) else {
             return Err(PyValueError::new_err(format!(
                 "rank {} is not in the group: its ranks are {ranks:?}",
@@ -367,6 +316,7 @@ impl Communicator {
         let names =
             ranks.iter().map(|&rank| self.ranks.get(rank as usize).copied().unwrap_or(rank)).collect();
         let prepared = detached(py, || {
+            plans.check_lengths(world)?;
             plans.check(world)?;
             Ok((plans.book(place as u32, &places, &mut Vec::new())?, seconds("deadline_s", deadline_s)?))
         });
@@ -383,6 +333,64 @@ impl Communicator {
         let group = made.map_err(|diagnostics| to_python(py, &diagnostics))?;
         let operations = Operations::new("group", Ranks::Group(group));
         Ok(Self { operations, rank: place as u32, ranks: names, epoch: self.epoch, left_out: Vec::new() })
+    }
+
+    /// Proposes new plans, a [`PlanPolicy`] as JSON, and waits for the decision. Returns the number of the edition and the
+    /// first operation that runs by it.
+    fn change_plans(&self, py: Python<'_>, plans: &str, wait_s: f64) -> PyResult<(u32, u64)> {
+        let plans: PlanPolicy = read(plans)?;
+        let wait = detached(py, || seconds("wait_s", wait_s))?;
+        let proposed = self.operations.ask(|ranks| ranks.group().propose_plans(plans));
+        let proposed = proposed.ok_or_else(|| self.operations.closed())?;
+        let kept = |why: String| {
+            let message = format!("all ranks keep their plans: {why}");
+            to_python(py, &Diagnostic::error(Code::PlansKept, message).help(CHOOSE_OTHER_PLANS).into())
+        };
+        let decision = Mutex::new(proposed.map_err(kept)?);
+        // Let the interpreter handle signals meanwhile.
+        const TURN: Duration = Duration::from_millis(100);
+        let until = Instant::now() + wait;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let next =
+                || decision.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(left.min(TURN));
+            match py.detach(next) {
+                Ok(PlanChange { edition, outcome, .. }) => {
+                    return outcome.map(|from| (edition, from)).map_err(kept);
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(kept("the job or the group has ended".to_owned()));
+                }
+                Err(RecvTimeoutError::Timeout) if left.is_zero() => {
+                    return Err(kept(format!("there is no decision after {wait_s} s")));
+                }
+                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            }
+        }
+    }
+
+    /// The plans that were adopted last, a [`PlanPolicy`] as JSON; `None` if those with which the communicator began
+    /// are in force, and once it is closed.
+    fn adopted_plans(&self) -> Option<String> {
+        let adopted = self.operations.ask(|ranks| ranks.group().adopted_plans()).flatten();
+        adopted.map(|policy| serde_json::to_string(&policy).expect("a policy is plain data"))
+    }
+
+    /// Waits until no decision on plans is awaited.
+    fn settle_plans(&self, py: Python<'_>) {
+        if let Some(decisions) = self.operations.ask(|ranks| ranks.group().plan_decisions()) {
+            py.detach(|| decisions.wait());
+        }
+    }
+
+    /// The changes of plans so far: for each, the edition, the rank that proposed it, the first operation that ran by
+    /// it, and why all ranks kept the old plans; one of the last two is `None`.
+    fn plan_changes(&self) -> Vec<(u32, u32, Option<u64>, Option<String>)> {
+        let changes = self.operations.ask(|ranks| ranks.group().plan_changes()).unwrap_or_default();
+        let entry = |PlanChange { edition, proposer, outcome }| {
+            (edition, proposer, outcome.as_ref().ok().copied(), outcome.err())
+        };
+        changes.into_iter().map(entry).collect()
     }
 
     /// Sets how long operations and transfers that begin from now on may take. Has no effect once the
@@ -443,6 +451,11 @@ impl Communicator {
         let vector = vector.ok_or_else(|| PyValueError::new_err(format!("{kind} needs a whole vector")))?;
         let (elements, element) = (vector.count(), vector.element());
         let operation = Operation { kind, elements, element, reduction, root, association };
+        // Other threads of Python go on while a decision on plans is awaited.
+        let held = |ranks: &Ranks| Some(ranks.group().plan_decisions()).filter(PlanDecisions::hold_next);
+        if let Some(decisions) = self.operations.ask(held).flatten() {
+            py.detach(|| decisions.wait_for_next());
+        }
         self.operations.begin(py, Lent::new(input, output), |communicator, lent| {
             // SAFETY: only the operation that is returned gets the regions, and `Operations` holds `lent` until it has
             // ended.

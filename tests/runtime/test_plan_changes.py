@@ -1,0 +1,188 @@
+"""Plans that change while ranks run operations."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from syncline.plans import Plan, plan, receive, send, wait
+from syncline.runtime import Network, Plans, Rule
+from syncline.runtime.plan_data import for_core, from_core, with_racks
+from tests.runtime.test_collectives import run
+
+LOOP = """
+    import threading, time
+    from syncline import SynclineError
+
+    def work(ranks, last=300):
+        # Sums of small integers are exact, by every plan.
+        expected = sum(range(1, ranks.world + 1))
+        for step in range(last):
+            values = array("f", [float(ranks.rank + 1)] * (1, 100, 5000)[step % 3])
+            ranks.all_reduce(values).wait()
+            assert set(values) == {float(expected)}, (step, set(values))
+"""
+
+
+def test_one_rank_changes_the_plans_of_all():
+    body = (
+        LOOP
+        + """
+    with Communicator.join() as ranks:
+        names = ["ring", "direct", "halving_doubling", "tree(fan_out=2)"]
+        firsts = []
+        def change():
+            for name in names:
+                firsts.append(ranks.change_plans(Plans(rules=[Rule("all_reduce", name)], order=[2, 0, 1])))
+        thread = threading.Thread(target=change)
+        if ranks.rank == 1:
+            thread.start()
+        work(ranks)
+        if ranks.rank == 1:
+            thread.join()
+        ranks.barrier().wait()
+        changes = ranks.plan_changes
+        assert [(each.edition, each.proposer, each.refusal) for each in changes] == [(n, 1, None) for n in (1, 2, 3, 4)]
+        if ranks.rank == 1:
+            assert firsts == [each.first for each in changes] == sorted(firsts)
+        print(ranks.plans.rules[0].algorithm, ranks.plans.order, ranks.plans.racks)
+"""
+    )
+    assert run(3, body) == ["tree(fan_out=2) [2, 0, 1] None"] * 3
+
+
+def test_a_plan_of_ones_own_needs_its_file_at_one_rank_only(tmp_path):
+    def star(rank, ranks):
+        if rank:
+            yield send(0, block=0)
+            yield receive(0, block=0)
+        else:
+            for other in range(1, ranks):
+                yield receive(other, block=0, reduce=True)
+            yield wait()
+            for other in range(1, ranks):
+                yield send(other, block=0)
+        yield wait()
+
+    file = plan("star", "all_reduce", 3, star, blocks=1).save(tmp_path / "star.json")
+    body = (
+        LOOP
+        + f"""
+    from pathlib import Path
+    with Communicator.join() as ranks:
+        work(ranks, 10)
+        if ranks.rank == 2:
+            ranks.change_plans(Plans(rules=[Rule("all_reduce", {str(file)!r})]))
+            Path({str(file)!r}).unlink()
+        ranks.barrier().wait()
+        work(ranks, 10)
+        rule = ranks.plans.rules[0]
+        print(type(rule.algorithm).__name__, rule.algorithm.name)
+"""
+    )
+    assert run(3, body) == ["Plan star"] * 3
+
+
+def test_ranks_keep_plans_and_say_why():
+    body = (
+        LOOP
+        + """
+    with Communicator.join(plans=Plans(rules=[Rule("all_reduce", "ring")])) as ranks:
+        work(ranks, 10)
+        if ranks.rank == 0:
+            for plans in (
+                Plans(rules=[Rule("all_reduce", "bcube(base=2)")]),
+                Plans(order=[0, 1, 1]),
+            ):
+                try:
+                    ranks.change_plans(plans)
+                except SynclineError as error:
+                    found = error.diagnostics[0]
+                    print(found["code"], found["message"], bool(found["help"]), error.exit_status, end="; ")
+        ranks.barrier().wait()
+        work(ranks, 10)
+        assert ranks.plans.rules[0].algorithm == "ring"
+        print([each.refusal is not None for each in ranks.plan_changes])
+"""
+    )
+    first, *others = run(3, body)
+    assert others == ["[True, True]"] * 2
+    assert first.startswith("SL1203 all ranks keep their plans: rank ")
+    assert "cannot run them: `bcube(base=2)` cannot run on 3 ranks True 6; " in first
+    assert "cannot run them: the order of ranks does not have each rank once: [0, 1, 1] True 6; " in first
+
+
+def test_a_rank_that_does_not_confirm_keeps_all_plans():
+    body = """
+        import os, signal, time
+        from syncline import SynclineError
+        with Communicator.join(limits=TimeLimits(silence_s=20)) as ranks:
+            ranks.barrier().wait()
+            if ranks.rank == 1:
+                child = os.fork()
+                if child == 0:
+                    time.sleep(3)
+                    os.kill(os.getppid(), signal.SIGCONT)
+                    os._exit(0)
+                os.kill(os.getpid(), signal.SIGSTOP)
+                os.waitpid(child, 0)
+            else:
+                time.sleep(0.3)
+                try:
+                    ranks.change_plans(Plans(rules=[Rule("all_reduce", "ring")]))
+                except SynclineError as error:
+                    print(error.diagnostics[0]["message"], end=" | ")
+            ranks.barrier().wait()
+            print(len(ranks.plans.rules), ranks.plan_changes[0].refusal)
+    """
+    why = "rank 1 did not confirm them within 2 s"
+    assert run(2, body) == [f"all ranks keep their plans: {why} | 0 {why}", f"0 {why}"]
+
+
+def test_a_new_epoch_keeps_the_changed_plans():
+    body = (
+        LOOP
+        + """
+    with Communicator.join(elastic=True) as ranks:
+        if ranks.rank == 0:
+            ranks.change_plans(Plans(rules=[Rule("all_reduce", "direct")], order=[1, 0, 2]))
+        ranks.barrier().wait()
+        ranks.renew(wait_s=10)
+        assert ranks.plan_changes == []
+        work(ranks, 10)
+        print(ranks.plans.rules[0].algorithm, ranks.plans.order)
+        ranks.barrier().wait()
+"""
+    )
+    assert run(3, body) == ["direct [1, 0, 2]"] * 3
+
+
+@pytest.mark.parametrize(
+    "plans",
+    [
+        Plans(),
+        Plans(rules=[Rule("all_reduce", "ring", 1 << 20, 4096)], order=[2, 0, 1]),
+        Plans(rules=[Rule("all_gather", "two_level")], racks=[0, 1, 0], network=Network(10, 2.5, 7, 3, 1)),
+    ],
+)
+def test_plans_survive_the_way_to_the_core_and_back(plans):
+    world = 3
+    data = for_core(with_racks(plans, world), world)
+    back = from_core(json.loads(json.dumps(data)))
+    assert for_core(back, world) == data
+    network = plans.network or Network()
+    order = None if plans.racks else list(plans.order or range(world))
+    far = network.gbps / 2 if network.far_gbps is None else network.far_gbps
+    assert back == replace(plans, rules=list(plans.rules), network=replace(network, far_gbps=far), order=order)
+
+
+def test_a_rule_takes_a_plan_a_path_or_a_name(tmp_path):
+    ring = plan(
+        "pair", "all_gather", 2, lambda rank, _: [send(1 - rank, block=rank), receive(1 - rank, block=1 - rank), wait()]
+    )
+    file = ring.save(tmp_path / "pair.json")
+    rules = [for_core(Plans(rules=[Rule("all_gather", how)]), 2)["rules"][0] for how in (ring, file, str(file))]
+    assert rules[0] == rules[1] == rules[2]
+    assert Plan(json.loads(rules[0]["file"])) == ring and rules[0]["algorithm"] == "pair"
