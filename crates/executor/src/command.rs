@@ -8,6 +8,7 @@ use std::time::Instant;
 use syncline_protocol::fault::Task;
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{Opening, OperationId, StartedOperation};
+use syncline_transport::connections::Traffic;
 use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
 
@@ -27,6 +28,8 @@ pub(super) enum Command {
     Transfer(Box<LaneTransfer>),
     /// Cancel a receive, unless part of the message has arrived.
     Withdraw { label: Label, number: u64 },
+    /// Answer with the traffic with each peer.
+    Traffic(Sender<(u32, Vec<Traffic>)>),
     /// Give up all operations and transfers: restore inputs, then report [`Report::Aborted`](super::report::Report::Aborted).
     Abort,
     /// Leave the job, and end the thread.

@@ -6,13 +6,14 @@ use super::group::Group;
 use super::group_info::GroupInfo;
 use super::monitor::Monitor;
 use super::report::Report;
+use super::signals::ConnectionSignals;
 use super::state::{LostInput, Shared};
 use super::worker::Worker;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_membership::coordinator_link::{CoordinatorLink, Executor};
 use syncline_membership::message::{PlanDecision, PlanProposal, Progress};
@@ -21,6 +22,7 @@ use syncline_protocol::lane::Lane;
 use syncline_protocol::plan_book::PlanBook;
 use syncline_protocol::settings::Settings;
 use syncline_transport::Connection;
+use syncline_transport::connections::Traffic;
 
 /// The [group](Group) of all ranks of a job, with the threads and connections that its smaller groups use,
 /// too.
@@ -166,6 +168,30 @@ impl Communicator {
     /// Received bytes that are kept because this rank has not needed them yet.
     pub fn kept(&self) -> Kept {
         self.group.shared().counters().kept()
+    }
+
+    /// The traffic with each peer on each lane, as far as lanes answer within a second.
+    pub fn connections(&self) -> Vec<ConnectionSignals> {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let (answer, answers) = channel();
+        self.lanes.handles.iter().for_each(|lane| lane.send(Command::Traffic(answer.clone())));
+        drop(answer);
+        let until = Instant::now() + PATIENCE;
+        let next = || answers.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+        let book = self.group.book();
+        let mut all: Vec<ConnectionSignals> = std::iter::from_fn(next)
+            .flat_map(|(lane, traffic)| {
+                traffic.into_iter().map(move |Traffic { peer, sent, received, tcp }| ConnectionSignals {
+                    peer: book.name(peer),
+                    lane,
+                    sent,
+                    received,
+                    tcp,
+                })
+            })
+            .collect();
+        all.sort_by_key(|each| (each.peer, each.lane));
+        all
     }
 
     /// An operation that was begun without `keep` and has failed, so that its input is lost, or else one

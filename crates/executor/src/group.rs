@@ -6,6 +6,7 @@ use super::group_info::GroupInfo;
 use super::pending::{Completion, Pending};
 use super::plan_changes::PlanChange;
 use super::report::Report;
+use super::signals::{OperationTimes, SizeClass};
 use super::state::{GroupState, RunningOperation, RunningTransfer, Shared};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -272,6 +273,16 @@ impl Group {
     pub fn adopted_plans(&self) -> Option<PlanPolicy> {
         let state = self.shared.lock();
         state.groups.get(&self.info.slot).and_then(|group| group.changes.adopted.clone())
+    }
+
+    /// How long this group's operations have taken that are over, by kind and size.
+    pub fn operation_times(&self) -> Vec<(SizeClass, OperationTimes)> {
+        let mut state = self.shared.lock();
+        state.remove_finished();
+        let group = state.groups.get(&self.info.slot);
+        group.map_or_else(Vec::new, |group| {
+            group.times.0.iter().map(|(&class, &times)| (class, times)).collect()
+        })
     }
 
     /// The decisions on this group's plans, to wait for.

@@ -5,6 +5,7 @@
 //!
 //! - `counters`: counters of lanes and of groups; `group_info`: what does not change about a group;
 //! - [`pending`]: an operation under way, as its caller sees it;
+//! - [`signals`]: what a rank measures while it runs operations;
 //! - `command`: commands to the threads of lanes; `report`: reports to the thread that monitors them;
 //! - `state`: what is under way, and what has failed; [`plan_changes`]: how a group's plans change meanwhile;
 //! - [`group`]: collectives and transfers among all ranks of a job, or some, over the same threads and
@@ -23,6 +24,7 @@ pub mod pending;
 pub mod plan_changes;
 mod report;
 pub mod session;
+pub mod signals;
 mod state;
 mod worker;
 

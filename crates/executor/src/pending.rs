@@ -22,6 +22,8 @@ type Callback = Box<dyn FnOnce(Outcome) + Send>;
 #[derive(Default)]
 struct State {
     outcome: Option<Outcome>,
+    /// When the operation ended.
+    ended: Option<Instant>,
     /// Whether a lane has given up, so that the operation can only fail.
     sealed: bool,
     callbacks: Vec<Callback>,
@@ -72,6 +74,7 @@ impl Completion {
             return false;
         }
         state.outcome = Some(outcome.clone());
+        state.ended = Some(Instant::now());
         let callbacks = std::mem::take(&mut state.callbacks);
         drop(state);
         self.ended.notify_all();
@@ -85,6 +88,13 @@ impl Completion {
     /// Whether the operation is over.
     pub fn over(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.is_some()
+    }
+
+    /// How long the operation took that began at this time, if it has succeeded.
+    pub(super) fn took(&self, began: Instant) -> Option<Duration> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = state.ended.filter(|_| matches!(state.outcome, Some(Ok(()))))?;
+        Some(ended.saturating_duration_since(began))
     }
 
     /// A lane gives up, so the operation can only fail. Returns false, and changes nothing, if it has

@@ -7,6 +7,7 @@ use super::group_info::GroupInfo;
 use super::pending::Completion;
 use super::plan_changes::{PlanChange, PlanChanges};
 use super::report::Report;
+use super::signals::Times;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -72,6 +73,7 @@ pub(super) struct GroupState {
     /// Whether the caller has dropped the group.
     pub left: bool,
     pub changes: PlanChanges,
+    pub times: Times,
 }
 
 impl GroupState {
@@ -85,6 +87,7 @@ impl GroupState {
             released: 0,
             left: false,
             changes: PlanChanges::new(),
+            times: Times::default(),
         }
     }
 }
@@ -119,16 +122,20 @@ impl State {
             of_group.next().filter(|(_, each)| each.completion.over()).map(|(&key, _)| key)
         };
         while let Some(key) = oldest_finished(self) {
-            self.operations.remove(&key);
+            let over = self.operations.remove(&key).expect("found just now");
             group.counters.over.fetch_add(1, Ordering::Relaxed);
+            if let Some(group) = self.groups.get_mut(&group.slot) {
+                group.times.count(&over.operation, &over.completion, over.began);
+            }
         }
     }
 
     /// Removes all operations and transfers that are over, in all groups.
     pub(super) fn remove_finished(&mut self) {
         let over = take_out(&mut self.operations, |_, each| each.completion.over());
-        for ((slot, _), _) in over {
-            if let Some(group) = self.groups.get(&slot) {
+        for ((slot, _), over) in over {
+            if let Some(group) = self.groups.get_mut(&slot) {
+                group.times.count(&over.operation, &over.completion, over.began);
                 group.info.counters.over.fetch_add(1, Ordering::Relaxed);
             }
         }

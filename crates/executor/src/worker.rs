@@ -158,6 +158,10 @@ impl Worker {
                     self.close(slot, lost);
                     drop(done);
                 }
+                Ok(Command::Traffic(answer)) => {
+                    // Fails only if the caller no longer waits.
+                    _ = answer.send((self.lane.index(), self.connections.traffic()));
+                }
                 Ok(Command::Abort) => {
                     self.abort();
                     self.connections.clear();

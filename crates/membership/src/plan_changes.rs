@@ -43,12 +43,11 @@ impl PlanChanges {
         now: Duration,
     ) {
         let absent: Vec<u32> = proposal.ranks.iter().copied().filter(|&rank| absent(rank)).collect();
-        let refusal = if !absent.is_empty() {
-            Some(format!("{} left the job", rank_list(&absent)))
-        } else if let Some(other) = self.open.get(&proposal.group) {
-            Some(format!("rank {} proposed other plans just before, which are not decided", other.proposer))
+        let refusal = if absent.is_empty() {
+            let other = self.open.get(&proposal.group).map(|change| change.proposer);
+            other.map(|rank| format!("rank {rank} proposed other plans just before, which are not decided"))
         } else {
-            None
+            Some(format!("{} left the job", rank_list(&absent)))
         };
         if let Some(why) = refusal {
             let decision = PlanDecision {
@@ -175,7 +174,8 @@ mod tests {
 
     #[test]
     fn all_ranks_keep_the_old_plans_if_one_refuses_is_silent_or_leaves() {
-        let ways: [(fn(&mut PlanChanges), &str); 3] = [
+        type Way = fn(&mut PlanChanges);
+        let ways: [(Way, &str); 3] = [
             (|changes| changes.answer(1, 1, 0, Err("no".to_owned())), "rank 1 cannot run them: no"),
             (|changes| changes.tick(ms(2000)), "ranks 1 and 2 did not confirm them within 2 s"),
             (|changes| changes.left(2), "rank 2 left the job"),

@@ -81,6 +81,11 @@ pub struct Lane {
 }
 
 impl Lane {
+    /// The number of this lane.
+    pub fn index(&self) -> u32 {
+        self.groups.lane.index
+    }
+
     /// Lane `index` of a rank.
     pub fn new(index: u32, flow: FlowControl, epoch: u16, book: Arc<PlanBook>) -> Self {
         let world = book.members();

@@ -3,6 +3,7 @@
 use super::closing::{Closing, ended};
 use super::lane_status::LaneStatus;
 use super::lane_waker::LaneWaker;
+use super::tcp_info::TcpInfo;
 use super::{Connection, Halt, Intake};
 use crate::forks::Watcher;
 use mio::{Events, Registry, Token};
@@ -30,6 +31,27 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// The token of the thread's [`LaneWaker`]. The token of a connection is the number of its peer.
 const COMMANDS: Token = Token(usize::MAX);
 
+/// A connection, and the bytes that it has carried.
+struct Carrier {
+    connection: Connection,
+    sent: u64,
+    received: u64,
+}
+
+/// What a thread knows about the traffic with a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Traffic {
+    /// The peer.
+    pub peer: u32,
+    /// Bytes that were handed to the connection so far, and bytes that have arrived from it, with frames and
+    /// heartbeats.
+    pub sent: u64,
+    /// See `sent`.
+    pub received: u64,
+    /// What the kernel knows about the connection, if it is TCP.
+    pub tcp: Option<TcpInfo>,
+}
+
 /// A thread's connections, by peer. The thread repeats three steps: it [waits](Connections::wait), looks for
 /// commands, and [moves bytes](Connections::work).
 pub struct Connections {
@@ -37,7 +59,7 @@ pub struct Connections {
     events: Events,
     waker: Arc<LaneWaker>,
     status: Arc<LaneStatus>,
-    connections: BTreeMap<u32, Connection>,
+    connections: BTreeMap<u32, Carrier>,
     /// Connections on which nothing more is sent, and since when.
     closing: Vec<(Connection, Instant)>,
     heartbeats: Heartbeats,
@@ -118,14 +140,14 @@ impl Connections {
             machine.disable_checksums(peer);
         }
         self.cheap_to_poll |= connection.cheap_to_poll();
-        self.connections.insert(peer, connection);
+        self.connections.insert(peer, Carrier { connection, sent: 0, received: 0 });
         self.busy = true;
         Ok(())
     }
 
     /// Closes a connection and removes it.
     pub fn remove(&mut self, peer: u32) {
-        if let Some(mut connection) = self.connections.remove(&peer) {
+        if let Some(Carrier { mut connection, .. }) = self.connections.remove(&peer) {
             // This fails if the connection is broken, which does not matter here.
             _ = connection.unwatch(self.poll.registry());
             self.heartbeats.leave(peer as usize);
@@ -134,12 +156,23 @@ impl Connections {
 
     /// Removes a connection and sends nothing more on it. Closes it once the peer has ended it too, or after 2 s.
     pub fn finish(&mut self, peer: u32) {
-        if let Some(mut connection) = self.connections.remove(&peer) {
+        if let Some(Carrier { mut connection, .. }) = self.connections.remove(&peer) {
             self.heartbeats.leave(peer as usize);
             if connection.finish().is_ok() {
                 self.closing.push((connection, Instant::now()));
             }
         }
+    }
+
+    /// What this thread and the kernel know about the traffic with each peer.
+    pub fn traffic(&self) -> Vec<Traffic> {
+        let each = self.connections.iter().map(|(&peer, carrier)| Traffic {
+            peer,
+            sent: carrier.sent,
+            received: carrier.received,
+            tcp: carrier.connection.tcp_info(),
+        });
+        each.collect()
     }
 
     /// Closes and removes all connections.
@@ -167,13 +200,13 @@ impl Connections {
     pub fn wait(&mut self, machine: &impl Machine) -> io::Result<Vec<Token>> {
         let due = (self.last_tick + self.heartbeats.interval()).saturating_sub(self.started.elapsed());
         let mut ready = self.busy;
-        for (&peer, connection) in &mut self.connections {
+        for (&peer, Carrier { connection, .. }) in &mut self.connections {
             ready |= connection.prepare_wait(machine.reads(peer), machine.waiting(peer) > 0);
         }
         let sleeps = !ready && self.waker.prepare_sleep();
         let polled = self.poll.poll(&mut self.events, Some(if sleeps { due } else { Duration::ZERO }));
         self.waker.end_sleep();
-        self.connections.values_mut().for_each(|connection| connection.end_wait());
+        self.connections.values_mut().for_each(|carrier| carrier.connection.end_wait());
         match polled {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
             Err(_) => self.events.clear(),
@@ -183,7 +216,7 @@ impl Connections {
         for event in &self.events {
             match u32::try_from(event.token().0) {
                 Ok(peer) => {
-                    if let Some(connection) = self.connections.get_mut(&peer) {
+                    if let Some(Carrier { connection, .. }) = self.connections.get_mut(&peer) {
                         connection.note_event(event);
                     }
                 }
@@ -237,20 +270,25 @@ impl Connections {
     fn round(&mut self, machine: &mut impl Machine, lost: &mut Vec<LostPeer>) -> bool {
         let (mut moved, before) = (false, lost.len());
         let now = self.started.elapsed();
-        for (&peer, connection) in &mut self.connections {
+        for (&peer, Carrier { connection, sent, received }) in &mut self.connections {
             let read = receive(machine, peer, connection, &mut self.staging);
-            if let Ok(true) = read {
+            if let Ok(bytes @ 1..) = read {
+                *received += bytes as u64;
                 self.heartbeats.heard(peer as usize, now);
                 self.status.set_cut_off(false);
             }
             let written = read.and_then(|read| match send(machine, peer, connection) {
-                Ok(wrote) => Ok((read, wrote)),
+                Ok(wrote) => {
+                    *sent += wrote as u64;
+                    Ok((read > 0, wrote > 0))
+                }
                 Err(trouble) => {
                     // Read what the peer sent before the connection broke: it may have left in order, or sent invalid
                     // data.
                     const LAST_READS: usize = 64;
                     let more = || receive(machine, peer, connection, &mut self.staging);
-                    let last = std::iter::repeat_with(more).take(LAST_READS).find(|more| *more != Ok(true));
+                    let last =
+                        std::iter::repeat_with(more).take(LAST_READS).find(|more| !matches!(more, Ok(1..)));
                     Err(last
                         .and_then(Result::err)
                         .filter(|last| last.kind != FaultKind::Closed)
@@ -301,10 +339,10 @@ impl Connections {
         self.connections.keys().for_each(|&peer| machine.leave(peer));
         let mut closings: BTreeMap<u32, Closing> = BTreeMap::new();
         loop {
-            self.connections.retain(|&peer, connection| {
+            self.connections.retain(|&peer, Carrier { connection, .. }| {
                 let closing = closings.entry(peer).or_insert_with(|| Closing::new(silence));
                 let wrote = std::iter::repeat_with(|| send(machine, peer, connection));
-                match wrote.take_while(|wrote| *wrote != Ok(false)).find(Result::is_err) {
+                match wrote.take_while(|wrote| *wrote != Ok(0)).find(Result::is_err) {
                     Some(_) => false,
                     None => !closing.advance(connection, machine.waiting(peer)),
                 }
@@ -319,7 +357,7 @@ impl Connections {
             }
             for event in &self.events {
                 if let Ok(peer) = u32::try_from(event.token().0)
-                    && let Some(connection) = self.connections.get_mut(&peer)
+                    && let Some(Carrier { connection, .. }) = self.connections.get_mut(&peer)
                 {
                     connection.note_event(event);
                 }
@@ -328,13 +366,13 @@ impl Connections {
     }
 }
 
-/// Reads what a peer has sent, up to a fair share of a round. Returns whether any bytes arrived.
+/// Reads what a peer has sent, up to a fair share of a round. Returns the number of bytes.
 fn receive(
     machine: &mut impl Machine,
     peer: u32,
     connection: &mut Connection,
     staging: &mut [u8],
-) -> Result<bool, Trouble> {
+) -> Result<usize, Trouble> {
     let mut got = 0;
     while got < STAGING && machine.reads(peer) {
         match connection.receive(&mut Reception { machine: &mut *machine, peer, staging: &mut *staging }) {
@@ -344,22 +382,22 @@ fn receive(
             Err(halt) => return Err(halt.into()),
         }
     }
-    Ok(got > 0)
+    Ok(got)
 }
 
-/// Writes once to a peer. Returns whether any bytes were written.
-fn send(machine: &mut impl Machine, peer: u32, connection: &mut Connection) -> Result<bool, Trouble> {
+/// Writes once to a peer. Returns the number of bytes.
+fn send(machine: &mut impl Machine, peer: u32, connection: &mut Connection) -> Result<usize, Trouble> {
     if machine.waiting(peer) == 0 {
-        return Ok(false);
+        return Ok(0);
     }
     let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES);
     machine.gather(peer, &mut slices, SLICES);
     match connection.send(&slices) {
         Ok(written) => {
             machine.sent(peer, written);
-            Ok(true)
+            Ok(written)
         }
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
         Err(error) => Err(Halt::System(error).into()),
     }
 }

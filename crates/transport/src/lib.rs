@@ -8,7 +8,7 @@
 //! - [`congestion`]: TCP's congestion control;
 //! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`;
 //!   [`lane_status`]: what that thread knows about its peers; `closing`: ends a connection without losing bytes;
-//!   `queued`: bytes that a socket has not delivered yet;
+//!   `queued`: bytes that a socket has not delivered yet; [`tcp_info`]: what the kernel knows about a connection;
 //! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: handshakes of peers that are not admitted yet;
 //!   [`control_connection`]: messages after the handshake; [`random`]: nonces and other random numbers;
 //! - [`affinity`]: a CPU for each thread; [`descriptors`]: the limit on open files; [`forks`]: closes connections in
@@ -36,6 +36,7 @@ pub mod same_host;
 #[cfg(target_os = "linux")]
 pub mod shared;
 pub mod socket;
+pub mod tcp_info;
 mod tls;
 pub mod trust;
 mod wake_flags;
@@ -45,6 +46,7 @@ use mio::{Registry, Token};
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use syncline_protocol::fault::{FaultKind, ProtocolError, Trouble};
+use tcp_info::TcpInfo;
 
 /// A connection between a lane of this member and the same lane of a peer. It carries two streams of bytes, one in each
 /// direction, in order and without gaps. No call blocks. A lane's thread owns its connections and serves them in turn.
@@ -130,6 +132,11 @@ pub trait Transport: fmt::Debug + Send {
     /// known: these would be lost if the connection ended now. First writes what is still buffered, if there is room.
     fn unsent(&mut self) -> usize {
         0
+    }
+
+    /// What the kernel knows about the connection, if it is TCP.
+    fn tcp_info(&self) -> Option<TcpInfo> {
+        None
     }
 
     /// Ends the sending direction. The peer receives an end after all bytes that were sent.

@@ -1,6 +1,7 @@
 //! Stream sockets: TCP between hosts, Unix sockets within a host, and TLS on either.
 
 use super::plain_socket::PlainSocket;
+use super::tcp_info::{self, TcpInfo};
 use super::tls::Secured;
 use super::{Halt, Intake, Transport};
 use crate::certificates::{Identity, Names};
@@ -209,6 +210,10 @@ impl Stream {
 }
 
 impl Transport for Stream {
+    fn tcp_info(&self) -> Option<TcpInfo> {
+        self.socket.tcp().and_then(tcp_info::read)
+    }
+
     fn describe(&self) -> String {
         let name = match self.socket {
             Socket::Plain(PlainSocket::Tcp(_)) => "TCP",

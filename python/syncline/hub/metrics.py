@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from syncline.codes import Code
-from syncline.extras import install
-from syncline.input.problem import error, raise_errors
-from syncline.runtime.addresses import resolve, with_port
+from syncline.runtime import prometheus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,25 +76,6 @@ class _Collector:
 def serve(service: Service, address: str) -> str:
     """Serves the metrics of a hub over HTTP at ``address`` (port 29421 unless it names one).
 
-    Returns the address with its port. Raises ``SynclineError`` if ``prometheus-client`` is not installed, or the server
-    cannot listen there.
+    Returns the address with its port. Raises ``SynclineError`` as :func:`syncline.runtime.prometheus.serve`.
     """
-    host, port = resolve(address, PORT)
-    try:
-        from prometheus_client import CollectorRegistry, start_http_server
-    except ImportError:
-        raise_errors(
-            error(
-                Code.MISSING_PACKAGE,
-                "metrics need prometheus-client, which is not installed",
-                help=install("metrics"),
-            )
-        )
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(service))
-    try:
-        server, _ = start_http_server(port, host, registry)
-    except OSError as problem:
-        found = f"{with_port(host, port)}: {problem.strerror}"
-        raise_errors(error(Code.NO_MEETING, "metrics cannot be served at this address", found=found))
-    return with_port(host, server.server_port)
+    return prometheus.serve(_Collector(service), address, PORT)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline.input.problem import bad_value
-from syncline.runtime import at_exit, completions, joining
+from syncline.runtime import at_exit, completions, joining, signals
 from syncline.runtime.addresses import setting
 from syncline.runtime.joining import JoinOptions
 from syncline.runtime.memory import Memory, memory
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from syncline.errors import SynclineError
     from syncline.input.words import Collective, Reduction
     from syncline.runtime.completions import Callback
+    from syncline.runtime.signals import Connection, OperationTimes
 
 
 class Pending:
@@ -309,6 +310,19 @@ class Communicator:
         """
         early, most_early, messages = self._core.kept()
         return {"early": early, "most_early": most_early, "messages": messages}
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The traffic with each other rank on each lane, and what the kernel knows about TCP connections.
+
+        Empty for a group, which uses the connections of its job.
+        """
+        return signals.connections(self._core.connections())
+
+    @property
+    def operation_times(self) -> list[OperationTimes]:
+        """How long the collectives of this job or group took so far, by kind and size."""
+        return signals.operation_times(self._core.operation_times())
 
     def barrier(self) -> Pending:
         """Begins a barrier, which is over once every rank has begun it."""

@@ -27,8 +27,8 @@ class Rule:
 
     ``algorithm`` is a name as in scenarios, or a plan of your own: a :class:`syncline.plans.Plan`, or the path of a
     plan file or an MSCCL program, whose name ends in ``.json`` or ``.xml``. Every rank proves the plan. The rule
-    applies to vectors of at most ``up_to`` bytes, or of any size without it. Vectors are cut so that no message is larger
-    than ``message`` bytes.
+    applies to vectors of at most ``up_to`` bytes, or of any size without it. Vectors are cut so that no message is
+    larger than ``message`` bytes.
     """
 
     kind: Collective

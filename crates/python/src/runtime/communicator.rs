@@ -19,6 +19,7 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_executor::group::{Group, PlanDecisions, TransferTag};
 use syncline_executor::plan_changes::PlanChange;
 use syncline_executor::session::{Session, join_with};
+use syncline_executor::signals::{ConnectionSignals, OperationTimes, SizeClass};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
 use syncline_membership::member_settings::{Interface, MemberSettings, PortRange};
@@ -41,6 +42,13 @@ const JOIN_THE_NEXT_EPOCH: &str = "call `renew` on all ranks that are left, at t
 /// What to do if ranks keep their plans.
 const CHOOSE_OTHER_PLANS: &str = "propose plans that every rank can run, while all ranks are alive and no other proposal \
                                   is under way";
+
+/// Round trip, its variation, the shortest one and the busy time, in seconds; the delivery rate in bytes per second, whether
+/// the application limited it, and retransmitted segments.
+type TcpRow = ((f64, f64, f64, f64), u64, bool, u32);
+
+/// Rank, lane, bytes sent and received, and what the kernel knows.
+type ConnectionRow = (u32, u32, u64, u64, Option<TcpRow>);
 
 /// The arguments of [`Communicator::join`], as JSON. `syncline.runtime` writes them, and documents them.
 #[derive(Deserialize)]
@@ -285,6 +293,34 @@ impl Communicator {
     /// group, and once the communicator is closed.
     fn cpus(&self) -> Vec<usize> {
         self.session(|communicator| communicator.cpus().to_vec()).unwrap_or_default()
+    }
+
+    /// The traffic with each peer on each lane: rank and lane, bytes sent and received, and what the kernel knows about
+    /// the connection if it is TCP. Empty for a group, and once the communicator is closed.
+    fn connections(&self, py: Python<'_>) -> Vec<ConnectionRow> {
+        let ask = || self.session(|session| session.connections()).unwrap_or_default();
+        let seconds = |time: Duration| time.as_secs_f64();
+        let row = |each: ConnectionSignals| {
+            let tcp = each.tcp.map(|tcp| {
+                let rate = tcp.delivery_rate;
+                let times = (tcp.round_trip, tcp.variation, tcp.shortest_round_trip, tcp.busy);
+                let times = (seconds(times.0), seconds(times.1), seconds(times.2), seconds(times.3));
+                (times, rate, tcp.application_limited, tcp.retransmits)
+            });
+            (each.peer, each.lane, each.sent, each.received, tcp)
+        };
+        py.detach(ask).into_iter().map(row).collect()
+    }
+
+    /// How long operations took that are over: for each kind and number of binary digits of the size, their number,
+    /// their bytes, the sum of their times and the longest time, in seconds.
+    fn operation_times(&self) -> Vec<(&'static str, u32, u64, u64, f64, f64)> {
+        let times = self.operations.ask(|ranks| ranks.group().operation_times()).unwrap_or_default();
+        let row = |(class, times): (SizeClass, OperationTimes)| {
+            let (total, longest) = (times.total.as_secs_f64(), times.longest.as_secs_f64());
+            (class.kind.name(), class.digits, times.count, times.bytes, total, longest)
+        };
+        times.into_iter().map(row).collect()
     }
 
     /// Received bytes that are kept because this rank has not needed them yet: messages of collectives, the
