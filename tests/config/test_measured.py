@@ -62,10 +62,35 @@ def test_pairs_without_a_rate_have_that_of_interfaces(tmp_path: Path) -> None:
     assert took == pytest.approx(50e-6 + 2e6 / 5e8, rel=1e-6)
 
 
+def test_npus_of_a_host_share_its_interface(tmp_path: Path) -> None:
+    # Each NPU sends 1 MB to its neighbour in the host, and 1 MB to each of the other host's two.
+    nodes = "{ npus: 2, rate: 10GB/s, latency: 1us }"
+    took = simulated(tmp_path, full(2, 100e-6, 1e9), "all_to_all", "4MB", nodes=nodes)
+    assert took == pytest.approx(50e-6 + 2e-6 + 4e6 / 1e9, rel=1e-6)
+    # Links of NPUs are the slower ones: each carries 3 MB.
+    nodes = "{ npus: 2, rate: 0.5GB/s, latency: 1us }"
+    took = simulated(tmp_path, full(2, 100e-6, 1e9), "all_to_all", "4MB", nodes=nodes)
+    assert took == pytest.approx(50e-6 + 2e-6 + 3e6 / 0.5e9, rel=1e-6)
+
+
 def test_hosts_that_are_not_connected_are_refused(tmp_path: Path) -> None:
     measured = Measured(("a", "b", "c", "d"), {(0, 1): Pair(1e-6), (2, 3): Pair(1e-6)})
     with pytest.raises(SynclineError, match="do not connect c and 1 more to a"):
         simulated(tmp_path, measured, "all_reduce", "1MB", rate="1GB/s")
+
+
+def test_npus_of_a_host_reach_each_other_inside_it(tmp_path: Path) -> None:
+    save(full(2, 100e-6, 1e9), str(tmp_path / "probe.parquet"))
+    nodes = {"npus": 4, "rate": "10GB/s", "latency": "1us"}
+    fabric = {"measured": str(tmp_path / "probe.parquet"), "nodes": nodes}
+    job = {"collective": "all_to_all", "bytes": "2MB"}
+    result = syncline.simulate(workload=job, fabric=fabric, placement=[4, 6], collectives={"chunks": 1}, network="flow")
+    assert result.summary.total_time_s == pytest.approx(2e-6 + 1e6 / 10e9, rel=1e-6)
+    links = result.table("links")
+    assert {f"{one} {other}" for one, other in zip(links["from"], links["to"], strict=True)} >= {
+        "a NPU 3 a",
+        "b NPU 0 b",
+    }
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -96,6 +96,7 @@ PARTS = {
     "Ecmp": ("Equal-cost multi-path", "policy"),
     "FileFabric": ("From a file", "file"),
     "MeasuredFabric": ("As measured", "measurements"),
+    "MeasuredNodes": ("Several NPUs in a measured host", "nodes"),
     "BuiltFabric": ("Families", "family"),
     "FatTree": ("Fat-tree", "fat-tree"),
     "LeafSpine": ("Leaf-spine", "leaf-spine"),

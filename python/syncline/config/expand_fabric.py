@@ -28,12 +28,13 @@ from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
     from syncline.config.origin import Origins
+    from syncline.distances import Measured
 
 _KINDS = {"Ring": "ring", "FC": "fully_connected", "FullyConnected": "fully_connected", "Switch": "switch"}
 
 
-def expand(fabric: Fabric, origins: Origins) -> dict[str, Any]:
-    """The resolved fabric."""
+def expand(fabric: Fabric, origins: Origins, hosts: Measured | None = None) -> dict[str, Any]:
+    """The resolved fabric. ``hosts`` are those of a measured one, in place of the hosts in its file."""
     match fabric:
         case DimsFabric():
             return {"dims": [_dim(index, dim, origins) for index, dim in enumerate(fabric.dims)]}
@@ -50,7 +51,7 @@ def expand(fabric: Fabric, origins: Origins) -> dict[str, Any]:
         case FileFabric():
             return {"graph": read_edges(fabric, origins)}
         case MeasuredFabric():
-            return {"graph": measured(fabric, origins)}
+            return {"graph": measured(fabric, origins, hosts)}
 
 
 def _rates(links: Dim | Uplinks) -> dict[str, Any]:

@@ -222,16 +222,29 @@ class FileFabric(Strict):
     """How messages are routed, as for a fabric given link by link. Replaces the routing of a YAML file."""
 
 
+class MeasuredNodes(Strict):
+    """Hosts of several NPUs, joined by a switch inside the host. They share its interface."""
+
+    npus: Count
+    """NPUs of each host."""
+    rate: Rate
+    """Rate of the link between an NPU and the switch of its host."""
+    latency: Time = "0s"
+    """Latency of such a link. Messages between hosts take one at either end, besides half of the round trip."""
+
+
 class MeasuredFabric(Strict):
     """The network between hosts that were measured, as `syncline probe` writes it."""
 
     measured: Annotated[str, Field(min_length=1)]
-    """Path of a file of measurements between hosts: `.parquet`, or `.csv`. Each host is an NPU. A message between two
-    hosts takes half of their round trip, at the rate that was measured between them; pairs that were not measured are
-    inferred from others."""
+    """Path of a file of measurements between hosts: `.parquet`, or `.csv`. Each host is an NPU, or holds several
+    (`nodes`). A message between two hosts takes half of their round trip, at the rate that was measured between them;
+    pairs that were not measured are inferred from others."""
     rate: Rate | None = None
     """Rate of each host's interface, which its messages share, and of pairs whose rate was not measured. Without it,
     the highest rate that the host reached. Needed if no rates were measured."""
+    nodes: MeasuredNodes | None = None
+    """The NPUs of each host, if it has several. Without it, each host is an NPU."""
 
 
 _BY_KEY = form(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from syncline import _core, schemas
 from syncline.codes import Code
@@ -30,6 +30,9 @@ from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import Mark, Node, Text, from_python
 from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import Override, Source, from_argument, from_file
+
+if TYPE_CHECKING:
+    from syncline.distances import Measured
 
 RESOLVED_FILE = "scenario.resolved.yaml"
 """Name of the file that holds the resolved scenario in a run's folder."""
@@ -91,6 +94,47 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
     Raises :class:`SynclineError` with all errors.
     """
     started = monotonic()
+    source = _source(given)
+    if source.root.at(("workload", "source")):
+        run_overrides.changed(source, overrides, lambda source: _resolved(source).resolved)
+    else:
+        source.override(overrides)
+    _check_kind(source)
+    workload = source.root.at(("workload", "source"))
+    return replace(_resolved(source) if workload else resolve(source), started=started)
+
+
+def load_between(
+    hosts: Measured, given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override] = ()
+) -> tuple[Loaded, bool]:
+    """Loads a scenario onto the network between ``hosts``, and says whether that replaced another fabric.
+
+    Its own fabric is only used for ``rate`` and ``nodes``, if it is a measured one.
+
+    Raises :class:`SynclineError` with all errors, and for the folder of a run, which holds no measured fabric.
+    """
+    started = monotonic()
+    source = _source(given)
+    if source.root.at(("workload", "source")):
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "the results of a run have a network of their own",
+                mark=source.root.mark,
+                help="give the file of the scenario",
+            )
+        )
+    fabric = source.root.at(("fabric",))
+    replaced = fabric is not None and source.root.at(("fabric", "measured")) is None
+    if fabric is None or replaced:
+        source.override([Override.of("fabric", {"measured": hosts.source or "measurements"})])
+    source.override(overrides)
+    _check_kind(source)
+    return replace(resolve(source, hosts), started=started), replaced
+
+
+def _source(given: str | FilePath | Mapping[str, Any]) -> Source:
+    """The values of what :func:`load` is given."""
     if isinstance(given, Mapping):
         source = Source(from_python(given))
     elif not isinstance(given, str | FilePath):
@@ -115,13 +159,7 @@ def load(given: str | FilePath | Mapping[str, Any], overrides: Iterable[Override
                 allowed="a mapping",
             )
         )
-    if source.root.at(("workload", "source")):
-        run_overrides.changed(source, overrides, lambda source: _resolved(source).resolved)
-    else:
-        source.override(overrides)
-    _check_kind(source)
-    workload = source.root.at(("workload", "source"))
-    return replace(_resolved(source) if workload else resolve(source), started=started)
+    return source
 
 
 def _check_kind(source: Source) -> None:
@@ -192,8 +230,8 @@ def _in_full(resolved: dict[str, Any]) -> None:
         resolved["placement"] = {"npus": resolved["placement"]}
 
 
-def resolve(source: Source) -> Loaded:
-    """Checks and resolves a scenario that a user wrote."""
+def resolve(source: Source, hosts: Measured | None = None) -> Loaded:
+    """Checks and resolves a scenario that a user wrote. ``hosts`` are those of a measured fabric, if not its file's."""
     _drop_empty(source.root)
     scenario, problems = collect(source, Scenario, WHOLE)
     several = source.root.at(("jobs",)) is not None
@@ -218,7 +256,7 @@ def resolve(source: Source) -> Loaded:
         "workload": workload.resolved,
         "compute": compute,
         **_memory(scenario, origins),
-        "fabric": expand_fabric.expand(scenario.fabric, origins),
+        "fabric": expand_fabric.expand(scenario.fabric, origins, hosts),
         "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
         "collectives": _collectives(scenario, source),
         "network": network.resolved(scenario.network),

@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from syncline.distances import Measured
 
 
-def measured(fabric: MeasuredFabric, origins: Origins) -> dict[str, Any]:
-    """The resolved form of a measured fabric.
+def measured(fabric: MeasuredFabric, origins: Origins, hosts: Measured | None = None) -> dict[str, Any]:
+    """The resolved form of a measured fabric; of ``hosts`` if they are given, else of those in its file.
 
     Each host is an NPU with a link to a switch of its own, which stands for its interface: all its messages share it.
-    The switches of any two hosts are joined by a link with what was measured between them. One-to-one measurements
-    cannot show which pairs share links inside the network, so no pairs do.
+    With several NPUs, a switch inside the host joins them with each other and with the interface. The switches of any
+    two hosts' interfaces are joined by a link with what was measured between them. One-to-one measurements cannot show
+    which pairs share links inside the network, so no pairs do.
     """
     mark = origins.source.mark(("fabric", "measured"))
-    found = read(origins.source.relative(fabric.measured))
-    size = len(found.hosts)
-    if size * (size + 1) > 2 * limits.MAX_EDGES:
+    found = read(origins.source.relative(fabric.measured)) if hosts is None else hosts
+    size, inside = len(found.hosts), fabric.nodes.npus if fabric.nodes else 1
+    if size * (size + 1 + 2 * inside) > 2 * limits.MAX_EDGES:
         raise_errors(
             error(
                 Code.BAD_FABRIC,
@@ -59,16 +60,24 @@ def measured(fabric: MeasuredFabric, origins: Origins) -> dict[str, Any]:
         for start, end in ((a, b), (b, a)):
             links.append({"from": start, "to": end, "rate": rate, "latency": latency})
 
+    # NPUs come first, then the switches inside hosts, then interfaces.
+    npus, names = size, list(found.hosts)
+    if fabric.nodes is not None:
+        npus = size * inside
+        for npu in range(npus):
+            join(npu, npus + npu // inside, fabric.nodes.rate, fabric.nodes.latency)
+        names = [f"{host} NPU {npu}" for host in found.hosts for npu in range(inside)] + names
+    first = len(names)
     for host in range(size):
         most = max((rate for other, rate in enumerate(rates[host]) if other != host), default=0) if rates else 0
-        join(host, size + host, fabric.rate or decimal(most, "b/s"), "0s")
+        join(first - size + host, first + host, fabric.rate or decimal(most, "b/s"), "0s")
     for a in range(size):
         for b in range(a + 1, size):
             rate = decimal(rates[a][b], "b/s") if rates else fabric.rate
-            join(size + a, size + b, rate or "", f"{latencies[a][b]}ps")
+            join(first + a, first + b, rate or "", f"{latencies[a][b]}ps")
     origins.move(("fabric", "graph"), ("fabric", "measured"))
-    names = [*found.hosts, *(f"{host} interface" for host in found.hosts)]
-    return {"npus": size, "switches": size, "links": links, "routing": "shortest", "names": names}
+    names += [f"{host} interface" for host in found.hosts]
+    return {"npus": npus, "switches": len(names) - npus, "links": links, "routing": "shortest", "names": names}
 
 
 def _with(found: Measured, rate: int) -> list[list[int]]:
