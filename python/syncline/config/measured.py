@@ -87,3 +87,20 @@ def _with(found: Measured, rate: int) -> list[list[int]]:
     for (a, b), value in found.rates.items():
         rows[a][b] = rows[b][a] = round(8 * value)
     return rows
+
+
+def ideal(graph: dict[str, Any], hosts: int) -> dict[str, Any]:
+    """A graph that :func:`measured` made, as if all hosts were as near and as fast as the nearest and fastest two."""
+    pairs = hosts * (hosts - 1)
+    inside, interfaces, between = (
+        graph["links"][: -pairs - 2 * hosts],
+        graph["links"][-pairs - 2 * hosts : -pairs],
+        graph["links"][-pairs:],
+    )
+    nearest = min((link["latency"] for link in between), key=lambda text: _core.parse_quantity("time", text))
+
+    def fastest(links: list[dict[str, Any]], **changes: str) -> list[dict[str, Any]]:
+        rate = max((link["rate"] for link in links), key=lambda text: _core.parse_quantity("rate", text))
+        return [{**link, "rate": rate, **changes} for link in links]
+
+    return {**graph, "links": [*inside, *fastest(interfaces), *fastest(between, latency=nearest)]}

@@ -7,6 +7,7 @@
 """
 
 from syncline.reordering.host_files import Format, write
+from syncline.reordering.jobs import ReorderedJob, reorder_job, reorder_plan
 from syncline.reordering.reorder import Reordered, reorder
 
-__all__ = ["Format", "Reordered", "reorder", "write"]
+__all__ = ["Format", "Reordered", "ReorderedJob", "reorder", "reorder_job", "reorder_plan", "write"]

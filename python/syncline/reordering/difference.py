@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from syncline import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from syncline.reordering.jobs import ReorderedJob
     from syncline.reordering.reorder import Reordered
+    from syncline.reordering.simulation import Traffic
 
 CLEAR = 1.3
 """Least ratio of the means of far and near distances; closer ones are not told apart."""
@@ -23,6 +25,8 @@ class Exchange:
 
     hosts: tuple[str, str]
     time_s: float
+    nbytes: int | None = None
+    """Bytes that they exchange in a step, if a job was simulated."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,13 @@ class Difference:
     far_pairs: float
     """Fraction of all pairs of hosts that are far."""
     exchanges: int
-    """Exchanges of each order."""
+    """Exchanges of the new order."""
     far_before: int
     """Exchanges between far hosts, before."""
     far_after: int
+    far_bytes_before: int | None
+    """Bytes that far hosts exchanged in a step before, if a job was simulated."""
+    far_bytes_after: int | None
     longest_before: Exchange
     longest_after: Exchange
     dropped: tuple[Exchange, ...]
@@ -49,21 +56,51 @@ class Difference:
 def difference(found: Reordered) -> Difference:
     """Compares the exchanges of an order with those of the order before."""
     number = {name: at for at, name in enumerate(found.before)}
-    ranks = len(found.before)
     times = found.distances.times()
-    pairs = {(low, high) for _, low, high in _core.exchanging_ranks(found.algorithm, ranks)}
+    pairs = {(low, high) for _, low, high in _core.exchanging_ranks(found.algorithm, len(found.before))}
 
-    def of(order: Sequence[str]) -> dict[tuple[str, str], Exchange]:
+    def of(order: Sequence[str]) -> list[Exchange]:
         ends = ((order[low], order[high]) for low, high in sorted(pairs))
         named = (tuple(sorted(each, key=number.__getitem__)) for each in ends)
-        return {(a, b): Exchange((a, b), times[number[b]][number[a]]) for a, b in named}
+        return [Exchange((a, b), times[number[b]][number[a]]) for a, b in named]
 
-    before, after = of(found.before), of(found.hosts)
-    all_times = sorted(time for row in times for time in row)
+    return _compare(of(found.before), of(found.hosts), (time for row in times for time in row))
+
+
+def difference_of_job(found: ReorderedJob) -> Difference:
+    """Compares what a job exchanges in an order with what it exchanges in the order before.
+
+    A time is that of one message of mean size.
+    """
+    number = {name: at for at, name in enumerate(found.before)}
+    size = found.traffic_before.message_bytes
+
+    def of(order: Sequence[str], traffic: Traffic) -> list[Exchange]:
+        exchanges = []
+        for (low, high), nbytes in sorted(traffic.nbytes.items()):
+            a, b = sorted((number[order[low]], number[order[high]]))
+            time = found.distances.one_way_s(a, b, size)
+            exchanges.append(Exchange((found.before[a], found.before[b]), time, nbytes))
+        return exchanges
+
+    hosts = range(len(found.before))
+    times = (found.distances.one_way_s(a, b, size) for b in hosts for a in range(b))
+    return _compare(of(found.before, found.traffic_before), of(found.hosts, found.traffic), times)
+
+
+def _compare(before: Iterable[Exchange], after: Iterable[Exchange], times: Iterable[float]) -> Difference:
+    """Compares exchanges; ``times`` are those of a message between any two hosts."""
+    old = {each.hosts: each for each in before}
+    new = {each.hosts: each for each in after}
+    all_times = sorted(times)
     far = split(all_times)
 
-    def count(exchanges: dict[tuple[str, str], Exchange]) -> int:
-        return 0 if far is None else sum(each.time_s >= far for each in exchanges.values())
+    def of_far(exchanges: dict[tuple[str, str], Exchange]) -> list[Exchange]:
+        return [] if far is None else [each for each in exchanges.values() if each.time_s >= far]
+
+    def far_bytes(exchanges: dict[tuple[str, str], Exchange]) -> int | None:
+        known = [each.nbytes for each in of_far(exchanges) if each.nbytes is not None]
+        return sum(known) if all(each.nbytes is not None for each in exchanges.values()) else None
 
     def only(one: dict[tuple[str, str], Exchange], other: dict[tuple[str, str], Exchange]) -> tuple[Exchange, ...]:
         return tuple(sorted((one[each] for each in one.keys() - other.keys()), key=lambda e: (-e.time_s, e.hosts)))
@@ -74,13 +111,15 @@ def difference(found: Reordered) -> Difference:
     return Difference(
         far,
         0.0 if far is None else sum(each >= far for each in all_times) / len(all_times),
-        len(pairs),
-        count(before),
-        count(after),
-        longest(before),
-        longest(after),
-        only(before, after),
-        only(after, before),
+        len(new),
+        len(of_far(old)),
+        len(of_far(new)),
+        far_bytes(old),
+        far_bytes(new),
+        longest(old),
+        longest(new),
+        only(old, new),
+        only(new, old),
     )
 
 

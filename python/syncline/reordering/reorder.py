@@ -73,8 +73,8 @@ def reorder(
     :raises SynclineError: a host of ``order`` was not measured or is listed twice; the algorithm does not work with
         this number of hosts; too few pairs were measured to connect all hosts.
     """
-    names = measured.hosts if order is None else tuple(order)
-    chosen = measured.among(_numbers(measured, names))
+    chosen = in_order(measured, order)
+    names = chosen.hosts
     trips, rates = latencies_ps(chosen), rates_bits_per_s(chosen) or None
     if proposals is None:
         proposals = RING_PROPOSALS if algorithm == "ring" else PROPOSALS
@@ -96,8 +96,12 @@ def reorder(
     )
 
 
-def _numbers(measured: Measured, names: Sequence[str]) -> list[int]:
-    """The numbers of hosts in the measurements."""
+def in_order(measured: Measured, order: Sequence[str] | None) -> Measured:
+    """What was measured between the hosts of ``order``, numbered in it; all of them if it is None.
+
+    :raises SynclineError: a host was not measured or is listed twice, or there are less than two.
+    """
+    names = measured.hosts if order is None else tuple(order)
     numbers = {name: number for number, name in enumerate(measured.hosts)}
     seen: set[str] = set()
     for name in names:
@@ -113,4 +117,4 @@ def _numbers(measured: Measured, names: Sequence[str]) -> list[int]:
         seen.add(name)
     if len(seen) < 2:
         raise bad_value("an order needs two hosts or more", counted(len(seen), "host"))
-    return [numbers[name] for name in names]
+    return measured.among(numbers[name] for name in names)
