@@ -13,7 +13,7 @@ from syncline.reordering.simulation import Simulation
 from syncline.reordering.starts import Distances, Guide, starts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from syncline.distances import Measured
     from syncline.reordering.simulation import Order, Traffic
@@ -40,8 +40,8 @@ class ReorderedJob:
     step_before_s: float
     bound_s: float
     """The time of a step if any two hosts were as near and as fast as the nearest and fastest two; ``step_s`` if that
-    is less. It is loose where hosts differ much. It is no proof: a network that is faster everywhere may slow a job down,
-    though rarely (Graham 1969)."""
+    is less. It is loose where hosts differ much. It is no proof: a network that is faster everywhere may slow a job
+    down, though rarely (Graham 1969)."""
     exhaustive: bool
     """Whether all orders were simulated, so that this is the best one."""
     simulations: int
@@ -124,7 +124,7 @@ def reorder_plan(
     :raises SynclineError: there is no such plan, or it offers no all-reduce on this number of hosts; otherwise as
         :func:`reorder_job`.
     """
-    overrides = [Override.of(key, value) for key, value in plan_overrides(plan)]
+    overrides = [Override.of(*plan_override(plan))]
     if rate is not None:
         overrides.append(Override.of("fabric.rate", rate))
     simulation = Simulation(in_order(measured, order), all_reduce(plan, nbytes), overrides)
@@ -140,11 +140,11 @@ def all_reduce(plan: str, nbytes: int) -> dict[str, Any]:
     }
 
 
-def plan_overrides(plan: str) -> Iterable[tuple[str, str]]:
-    """The keys and values of a scenario that choose a plan: an algorithm, or a file."""
+def plan_override(plan: str) -> tuple[str, str]:
+    """The key of a scenario that chooses a plan, an algorithm or a file, and its value."""
     if "(" not in plan and Path(plan).suffix.lower() in (".json", ".xml"):
-        return [("collectives.plans.all_reduce", plan)]
-    return [("collectives.algorithms.default.all_reduce", plan)]
+        return "collectives.plans.all_reduce", plan
+    return "collectives.algorithms.default.all_reduce", plan
 
 
 def search_for(

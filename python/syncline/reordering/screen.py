@@ -13,7 +13,7 @@ from syncline.terminal.prose import lines
 from syncline.terminal.table import of_numbers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from syncline.reordering.difference import Difference, Exchange
     from syncline.reordering.reorder import Reordered
@@ -81,13 +81,9 @@ def _parts(
     for sentence in _notes(found, difference):
         yield Text(lines(sentence, width), "dim")
     if explain:
-        yield from _exchanges("Exchanges only in the old order", difference.dropped)
-        yield from _exchanges("Exchanges only in the new order", difference.added)
+        yield from exchange_tables(difference)
     if listed:
-        yield ""
-        yield Text("Hosts by rank", "dim")
-        more = f" and {ranks - MAX_HOSTS} more; `--write hosts=FILE` writes all" if ranks > MAX_HOSTS else ""
-        yield Text(lines(" ".join(found.hosts[:MAX_HOSTS]) + more, width))
+        yield from hosts_by_rank(found.hosts, width)
 
 
 def _verdict(found: Reordered) -> str:
@@ -103,23 +99,50 @@ def _verdict(found: Reordered) -> str:
 
 
 def _notes(found: Reordered, difference: Difference) -> Iterator[str]:
+    yield of_far_hosts(difference)
+    yield from filled_note(len(found.hosts), found.filled)
+    yield from stopped_note(stopped=found.stopped)
+
+
+def of_far_hosts(difference: Difference) -> str:
+    """Says which hosts are far from each other."""
     if difference.far_s is None:
-        yield (
+        return (
             "No two hosts are clearly farther from each other than others, so the order of ranks matters little here."
         )
-    else:
+    return (
+        f"Hosts are far from each other from {time(difference.far_s)} one way, "
+        f"as {percent(difference.far_pairs)} of all pairs are."
+    )
+
+
+def filled_note(hosts: int, filled: int) -> Iterator[str]:
+    """Says how distances were inferred, if some were."""
+    if filled:
         yield (
-            f"Hosts are far from each other from {time(difference.far_s)} one way, "
-            f"as {percent(difference.far_pairs)} of all pairs are."
+            f"{filled} of {hosts * (hosts - 1) // 2} pairs were not measured. Such a pair counts as long as the "
+            "longest hop of a chain of measured pairs that joins its hosts: of the chain whose longest hop is shortest."
         )
-    if found.filled:
-        pairs = len(found.hosts) * (len(found.hosts) - 1) // 2
-        yield (
-            f"{found.filled} of {pairs} pairs were not measured. Such a pair counts as long as the longest hop of a "
-            "chain of measured pairs that joins its hosts: of the chain whose longest hop is shortest."
-        )
-    if found.stopped:
+
+
+def stopped_note(*, stopped: bool) -> Iterator[str]:
+    """Says that a search was ended, if it was."""
+    if stopped:
         yield "The time limit ended the search: another run may find another order."
+
+
+def hosts_by_rank(hosts: Sequence[str], width: int) -> Iterator[RenderableType]:
+    """Lists the hosts in their order."""
+    yield ""
+    yield Text("Hosts by rank", "dim")
+    more = f" and {len(hosts) - MAX_HOSTS} more; `--write hosts=FILE` writes all" if len(hosts) > MAX_HOSTS else ""
+    yield Text(lines(" ".join(hosts[:MAX_HOSTS]) + more, width))
+
+
+def exchange_tables(difference: Difference) -> Iterator[RenderableType]:
+    """Lists the exchanges of one order only."""
+    yield from _exchanges("Exchanges only in the old order", difference.dropped)
+    yield from _exchanges("Exchanges only in the new order", difference.added)
 
 
 def _exchanges(title: str, exchanges: tuple[Exchange, ...]) -> Iterator[RenderableType]:
@@ -127,9 +150,12 @@ def _exchanges(title: str, exchanges: tuple[Exchange, ...]) -> Iterator[Renderab
     if not exchanges:
         yield Text(f"{title}: none", "dim")
         return
-    table = of_numbers(title, "one way")
+    with_bytes = exchanges[0].nbytes is not None
+    table = of_numbers(title, "one way", *(["bytes"] if with_bytes else []))
     for each in exchanges[:MAX_EXCHANGES]:
-        table.add_row(" - ".join(each.hosts), time(each.time_s))
+        table.add_row(
+            " - ".join(each.hosts), time(each.time_s), *([size(each.nbytes)] if each.nbytes is not None else [])
+        )
     if len(exchanges) > MAX_EXCHANGES:
-        table.add_row(f"{len(exchanges) - MAX_EXCHANGES} more", "")
+        table.add_row(f"{len(exchanges) - MAX_EXCHANGES} more", *([""] * (1 + with_bytes)))
     yield table

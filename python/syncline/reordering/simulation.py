@@ -117,7 +117,8 @@ class Simulation:
             raise exception(self._told(found))
 
     def _told(self, problem: Diagnostic) -> Diagnostic:
-        if problem["code"] not in (Code.RANK_MISMATCH, Code.BAD_PLACEMENT):
+        about_ranks = problem["code"] in (Code.RANK_MISMATCH, Code.BAD_PLACEMENT)
+        if not about_ranks and not problem.get("key", "").startswith("workload.parallel"):
             return problem
         npus = f"{counted(self.hosts, 'host')} with {counted(self.per_host, 'NPU')} each"
         note = f"{npus}: --hosts chooses hosts, and `fabric.nodes.npus` of the scenario gives them NPUs"

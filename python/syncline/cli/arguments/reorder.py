@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from syncline.cli.arguments.shared import Force, Json, Measurements, NoColour, Quiet, Seed
+from syncline.cli.arguments.shared import Force, Json, Measurements, NoColour, Quiet, Seed, Set
 
 app = typer.Typer()
 
@@ -15,17 +15,34 @@ app = typer.Typer()
 def reorder(
     measurements: Measurements,
     algorithm: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--algorithm",
             "-a",
             metavar="NAME",
-            help="All-reduce to order ranks for: ring, halving_doubling, double_binary_tree or bcube(base=B).",
+            help="All-reduce to order ranks for, by its closed form: ring, halving_doubling, double_binary_tree or "
+            "bcube(base=B) (default: ring).",
         ),
-    ] = "ring",
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            "--plan", metavar="PLAN", help="All-reduce to order ranks for, by simulations: any algorithm or plan file."
+        ),
+    ] = None,
+    scenario: Annotated[
+        str | None,
+        typer.Option("--scenario", metavar="FILE", help="Job to order ranks for, by simulations: a scenario file."),
+    ] = None,
+    set_: Set = None,
     bytes_: Annotated[
-        str, typer.Option("--bytes", metavar="SIZE", help="Size of the all-reduce, where rates were measured.")
-    ] = "25MB",
+        str | None,
+        typer.Option("--bytes", metavar="SIZE", help="Size of the all-reduce, where rates count (default: 25MB)."),
+    ] = None,
+    rate: Annotated[
+        str | None,
+        typer.Option("--rate", metavar="RATE", help="Rate of each host's interface in simulations, such as 25Gb/s."),
+    ] = None,
     hosts: Annotated[
         str | None,
         typer.Option("--hosts", metavar="FILE", help="The present order, as a hostfile; may be some of the hosts."),
@@ -58,11 +75,24 @@ def reorder(
     quiet: Quiet = False,
     no_color: NoColour = False,
 ) -> int:
-    """Order hosts so that an all-reduce of any framework travels short distances, and write a host file.
+    """Order hosts so that an all-reduce of any framework, or a whole job, takes less time, and write a host file.
 
     Exit status: 0 done, 2 configuration error, 3 unreadable input or unwritable output, 70 bug, 130 Ctrl-C.
     """
     from syncline.cli.commands.reorder import Options, reorder
 
-    options = Options(algorithm, bytes_, hosts, slots, tuple(write or ()), seed, proposals, limit)
+    options = Options(
+        algorithm,
+        plan,
+        scenario,
+        tuple(set_ or ()),
+        bytes_,
+        rate,
+        hosts,
+        slots,
+        tuple(write or ()),
+        seed,
+        proposals,
+        limit,
+    )
     return reorder(measurements, options, explain=explain, force=force, as_json=json, quiet=quiet)
