@@ -158,13 +158,13 @@ def search_for(
 ) -> ReorderedJob:
     """Searches for the best order of a job that is loaded. Arguments are those of :func:`reorder_job`."""
     costs = Costs(simulation.step_s, limit_s)
-    simulation.check()
     measured, present = simulation.measured, simulation.present
-    before, ideal_s = simulation.traffic(present), simulation.ideal_step_s()
+    # Even if the limit passes before, there is a present order to compare with.
+    present_s, before = simulation.measure(present)
+    costs.known[present] = present_s
+    ideal_s = simulation.ideal_step_s()
     distances = Distances.of(measured)
     guide = Guide(before, distances)
-    # The step of the present order is there to compare with, even if the limit has already passed.
-    costs.known[present] = present_s = simulation.step_s(present)
     named = starts(measured, guide, before.message_bytes, seed)
     known = {name: cost for name, order in named.items() if (cost := costs.of(order)) is not None}
     found = search(
@@ -194,7 +194,7 @@ def search_for(
         found.stopped,
         seed,
         simulation.replaced,
-        before if found.order == present else simulation.traffic(found.order),
+        before if found.order == present else simulation.measure(found.order)[1],
         before,
         distances,
     )

@@ -11,7 +11,7 @@ from syncline.codes import Code
 from syncline.config.load import load_between
 from syncline.config.measured import ideal
 from syncline.errors import SynclineError
-from syncline.input.problem import error, exception, raise_errors
+from syncline.input.problem import error, raise_errors
 from syncline.quantity import counted
 
 if TYPE_CHECKING:
@@ -88,41 +88,40 @@ class Simulation:
         """The time of a step if all hosts were as near and as fast as the nearest and fastest two."""
         return float(json.loads(self._run(self._ideal, self.present, None).summary())["step_time_s"])
 
-    def traffic(self, order: Order) -> Traffic:
-        """What hosts exchange in this order, by their places."""
-        columns = {name: values for name, _, values in self._run(self._text, order, None).table("links")}
-        names = self._loaded.resolved["fabric"]["graph"]["names"][-self.hosts :]
-        place = {names[host]: at for at, host in enumerate(order)}
-        found = Traffic({}, {})
-        ends = zip(columns["from"], columns["to"], columns["carried_bytes"], columns["messages"], strict=True)
-        for start, end, carried, messages in ends:
-            if start in place and end in place and messages:
-                pair = (min(place[start], place[end]), max(place[start], place[end]))
-                found.nbytes[pair] = found.nbytes.get(pair, 0) + carried
-                found.messages[pair] = found.messages.get(pair, 0) + messages
-        return found
-
-    def check(self) -> None:
-        """Simulates the present order.
+    def measure(self, order: Order) -> tuple[float, Traffic]:
+        """The time of a step in this order, and what hosts exchange in it, by their places.
 
         :raises SynclineError: as :meth:`step_s`; errors about numbers of ranks say how many the hosts have.
         """
         try:
-            ranks = json.loads(self._run(self._text, self.present, None).summary())["ranks"]
+            run = self._run(self._text, order, None)
         except SynclineError as problem:
             told = [self._told(each) for each in problem.diagnostics]
             raise SynclineError(told, problem.exit_status) from None
-        if ranks != self.hosts * self.per_host:
-            found = error(Code.RANK_MISMATCH, "the job leaves some hosts without ranks", found=counted(ranks, "rank"))
-            raise exception(self._told(found))
+        summary = json.loads(run.summary())
+        columns = {name: values for name, _, values in run.table("links")}
+        names = self._loaded.resolved["fabric"]["graph"]["names"][-self.hosts :]
+        place = {names[host]: at for at, host in enumerate(order)}
+        traffic = Traffic({}, {})
+        ends = zip(columns["from"], columns["to"], columns["carried_bytes"], columns["messages"], strict=True)
+        for start, end, carried, messages in ends:
+            if start in place and end in place and messages:
+                pair = (min(place[start], place[end]), max(place[start], place[end]))
+                traffic.nbytes[pair] = traffic.nbytes.get(pair, 0) + carried
+                traffic.messages[pair] = traffic.messages.get(pair, 0) + messages
+        return float(summary["step_time_s"]), traffic
 
     def _told(self, problem: Diagnostic) -> Diagnostic:
-        about_ranks = problem["code"] in (Code.RANK_MISMATCH, Code.BAD_PLACEMENT)
-        if not about_ranks and not problem.get("key", "").startswith("workload.parallel"):
+        """Adds to an error about numbers of ranks how many the hosts have."""
+        key = problem.get("key", "")
+        if problem["code"] != Code.RANK_MISMATCH and not key.startswith("workload.parallel"):
             return problem
         npus = f"{counted(self.hosts, 'host')} with {counted(self.per_host, 'NPU')} each"
-        note = f"{npus}: --hosts chooses hosts, and `fabric.nodes.npus` of the scenario gives them NPUs"
-        return {**problem, "notes": [*problem.get("notes", ()), note]}
+        told: Diagnostic = {**problem, "notes": [*problem.get("notes", ()), f"measured: {npus}"]}
+        if "help" not in told or key in ("placement", "fabric"):
+            # The search makes the placement, and measurements the fabric.
+            told["help"] = "choose hosts with `--hosts`, or give them NPUs by `fabric.nodes.npus` of the scenario"
+        return told
 
     def _run(self, text: str, order: Order, stop: Callable[[], bool] | None) -> _core.Run:
         size = self.per_host

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CLOSED_FORMS = ("ring", "halving_doubling", "double_binary_tree")
 """All-reduces whose best orders by closed forms are starts, where they work with the number of hosts."""
-PROPOSALS, RING_PROPOSALS = 20_000, 200
+PROPOSALS, RING_PROPOSALS = 5_000, 200
 """Proposals of each chain of their searches."""
 SWAPS_PER_HOST, MOST_SWAPS = 500, 40_000
 """Swaps that the search for little traffic tries."""
