@@ -89,7 +89,8 @@ def test_tensor_groups_stay_within_racks(tmp_path: Path) -> None:
     order = tuple(int(host[1:]) for host in found.hosts)
     assert found.step_s == step_s(tmp_path, measured, order, **transformer(tensor=4))
     seen = difference_of_job(found)
-    assert (seen.far_bytes_after or 0) < 0.2 * (seen.far_bytes_before or 0)
+    assert 0 < seen.far_bytes_after < 0.2 * seen.far_bytes_before
+    assert 0 < seen.far_messages_after < seen.far_messages_before
     assert found.step_before_s > 2 * found.step_s
 
 
@@ -218,6 +219,14 @@ def test_an_impossible_job_is_refused(changes: dict[str, Any], message: str) -> 
     measured, _ = racks(8, 4)
     with pytest.raises(SynclineError, match=message):
         reorder_job(measured, transformer(tensor=4), set=changes)
+
+
+def test_results_of_a_run_are_refused(tmp_path: Path) -> None:
+    job = {"workload": {"collective": "all_reduce", "bytes": "1MB"}, "fabric": {"shape": "Ring(8)", "rate": "1GB/s"}}
+    syncline.simulate(job).save(tmp_path / "run")
+    measured, _ = racks(8, 4)
+    with pytest.raises(SynclineError, match="the results of a run have a network of their own"):
+        reorder_job(measured, tmp_path / "run")
 
 
 def test_several_jobs_are_refused() -> None:

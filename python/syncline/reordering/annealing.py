@@ -55,6 +55,8 @@ class Costs:
         self._ends = None if limit_s is None else monotonic() + limit_s
         self._ended = Event()
         self.known: dict[Order, float] = {}
+        self.lacking = False
+        """Whether a cost was asked for that is not known, because the search has been stopped."""
 
     @property
     def stopped(self) -> bool:
@@ -72,10 +74,12 @@ class Costs:
         if (known := self.known.get(order)) is not None:
             return known
         if self.stopped:
+            self.lacking = True
             return None
         try:
             found = self._cost(order, lambda: self.stopped)
         except Stopped:
+            self.lacking = True
             return None
         self.known[order] = found
         return found
@@ -116,7 +120,7 @@ def search(
     # Of equal orders the present one is the best: nothing has to move.
     if costs.known[starts[0]] <= least:
         order = starts[0]
-    return Best(order, costs.known[order], exhaustive and not costs.stopped, costs.stopped)
+    return Best(order, costs.known[order], exhaustive and not costs.lacking, costs.lacking)
 
 
 def _every(pool: ThreadPoolExecutor, costs: Costs, hosts: int, progress: Callable[[float], object] | None) -> None:
@@ -147,7 +151,7 @@ def _anneal(
         until = proposals * (number + 1) // ROUNDS
         _all(pool.submit(chain.run, until) for chain in chains)
         chains.sort(key=lambda chain: (chain.least, chain.best))
-        if costs.stopped or chains[0].least <= bound:
+        if costs.lacking or chains[0].least <= bound:
             return
         for better, worse in zip(chains, chains[CHAINS // 2 :], strict=False):
             worse.restart(better.best)

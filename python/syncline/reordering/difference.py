@@ -27,6 +27,8 @@ class Exchange:
     time_s: float
     nbytes: int | None = None
     """Bytes that they exchange in a step, if a job was simulated."""
+    messages: int | None = None
+    """Messages of these."""
 
 
 @dataclass(frozen=True)
@@ -42,9 +44,12 @@ class Difference:
     far_before: int
     """Exchanges between far hosts, before."""
     far_after: int
-    far_bytes_before: int | None
-    """Bytes that far hosts exchanged in a step before, if a job was simulated."""
-    far_bytes_after: int | None
+    far_messages_before: int
+    """Messages that far hosts exchanged in a step before; 0 if no job was simulated."""
+    far_messages_after: int
+    far_bytes_before: int
+    """Bytes of these."""
+    far_bytes_after: int
     longest_before: Exchange
     longest_after: Exchange
     dropped: tuple[Exchange, ...]
@@ -80,7 +85,7 @@ def difference_of_job(found: ReorderedJob) -> Difference:
         for (low, high), nbytes in sorted(traffic.nbytes.items()):
             a, b = sorted((number[order[low]], number[order[high]]))
             time = found.distances.one_way_s(a, b, size)
-            exchanges.append(Exchange((found.before[a], found.before[b]), time, nbytes))
+            exchanges.append(Exchange((found.before[a], found.before[b]), time, nbytes, traffic.messages[low, high]))
         return exchanges
 
     hosts = range(len(found.before))
@@ -98,10 +103,6 @@ def _compare(before: Iterable[Exchange], after: Iterable[Exchange], times: Itera
     def of_far(exchanges: dict[tuple[str, str], Exchange]) -> list[Exchange]:
         return [] if far is None else [each for each in exchanges.values() if each.time_s >= far]
 
-    def far_bytes(exchanges: dict[tuple[str, str], Exchange]) -> int | None:
-        known = [each.nbytes for each in of_far(exchanges) if each.nbytes is not None]
-        return sum(known) if all(each.nbytes is not None for each in exchanges.values()) else None
-
     def only(one: dict[tuple[str, str], Exchange], other: dict[tuple[str, str], Exchange]) -> tuple[Exchange, ...]:
         return tuple(sorted((one[each] for each in one.keys() - other.keys()), key=lambda e: (-e.time_s, e.hosts)))
 
@@ -114,8 +115,10 @@ def _compare(before: Iterable[Exchange], after: Iterable[Exchange], times: Itera
         len(new),
         len(of_far(old)),
         len(of_far(new)),
-        far_bytes(old),
-        far_bytes(new),
+        sum(each.messages or 0 for each in of_far(old)),
+        sum(each.messages or 0 for each in of_far(new)),
+        sum(each.nbytes or 0 for each in of_far(old)),
+        sum(each.nbytes or 0 for each in of_far(new)),
         longest(old),
         longest(new),
         only(old, new),

@@ -31,7 +31,7 @@ def job_as_dict(found: ReorderedJob, difference: Difference) -> dict[str, Any]:
     """What ``--json`` prints."""
 
     def exchange(each: Exchange) -> dict[str, Any]:
-        return {"hosts": list(each.hosts), "time_s": each.time_s, "bytes": each.nbytes}
+        return {"hosts": list(each.hosts), "time_s": each.time_s, "bytes": each.nbytes, "messages": each.messages}
 
     return {
         "hosts": list(found.hosts),
@@ -54,6 +54,8 @@ def job_as_dict(found: ReorderedJob, difference: Difference) -> dict[str, Any]:
         "exchanges": difference.exchanges,
         "far_before": difference.far_before,
         "far_after": difference.far_after,
+        "far_messages_before": difference.far_messages_before,
+        "far_messages_after": difference.far_messages_after,
         "far_bytes_before": difference.far_bytes_before,
         "far_bytes_after": difference.far_bytes_after,
         "dropped": [exchange(each) for each in difference.dropped],
@@ -75,9 +77,9 @@ def _parts(
     if difference.far_s is not None:
         far = f"of {counted(difference.exchanges, 'exchange')}"
         table.add_row("exchanges of far hosts", str(difference.far_before), f"{difference.far_after} {far}")
-        table.add_row(
-            "bytes of far hosts", size(difference.far_bytes_before or 0), size(difference.far_bytes_after or 0)
-        )
+        messages = (difference.far_messages_before, difference.far_messages_after)
+        table.add_row("messages of far hosts", *(f"{each:,}" for each in messages))
+        table.add_row("bytes of far hosts", size(difference.far_bytes_before), size(difference.far_bytes_after))
     yield table
     yield ""
     for sentence in _notes(found, difference):
