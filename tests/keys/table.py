@@ -709,6 +709,7 @@ ELSEWHERE = {
     ("AstraTextWorkload", "*"): "tests/config/test_errors.py: paths of files",
     ("FileFabric", "*"): "tests/config/test_edges.py: paths of files, and names in them",
     ("MeasuredFabric", "*"): "tests/config/test_measured.py: a file of measurements",
+    ("MeasuredNodes", "*"): "tests/config/test_measured.py: a file of measurements",
     ("Table", "*"): "tests/config/test_compute.py: the path of a file",
 }
 """Keys whose effect other test files check."""

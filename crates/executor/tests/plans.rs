@@ -16,6 +16,7 @@ use syncline_units::CollectiveKind;
 fn policy(algorithm: &str, order: Vec<u32>) -> PlanPolicy {
     let rule = NamedRule {
         kind: CollectiveKind::AllReduce,
+        above: 0,
         up_to: None,
         algorithm: algorithm.to_owned(),
         file: None,

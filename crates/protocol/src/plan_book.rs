@@ -22,6 +22,8 @@ use syncline_units::{Bytes, CollectiveKind};
 pub struct Rule {
     /// The collective.
     pub kind: CollectiveKind,
+    /// The rule is for vectors of more than this many bytes; 0 includes empty ones.
+    pub above: u64,
     /// The rule is for vectors of at most this many bytes; without it, of any size.
     pub up_to: Option<u64>,
     /// The plan.
@@ -35,7 +37,7 @@ pub struct Rule {
 impl Rule {
     /// A rule for vectors of any size, with a plan of the library.
     pub fn new(kind: CollectiveKind, algorithm: Arc<dyn Algorithm>, message: u64) -> Self {
-        Self { kind, up_to: None, algorithm, content: 0, message }
+        Self { kind, above: 0, up_to: None, algorithm, content: 0, message }
     }
 }
 
@@ -288,7 +290,10 @@ impl Edition {
         let Selection { order, rules, .. } = &self.selection;
         operation.check(book.ranks).map_err(bad)?;
         let fits = |rule: &Rule| {
-            rule.kind == operation.kind && rule.up_to.is_none_or(|most| operation.bytes() <= most)
+            let bytes = operation.bytes();
+            let fits_size =
+                (rule.above == 0 || bytes > rule.above) && rule.up_to.is_none_or(|most| bytes <= most);
+            rule.kind == operation.kind && fits_size
         };
         let ruled = rules.iter().enumerate().find(|(_, rule)| fits(rule));
         let ruled = ruled.map(|(number, rule)| (Source::Rule(number), rule.clone()));
@@ -496,6 +501,25 @@ mod tests {
         let without =
             book(0, 8, Vec::new()).shape(1, &operation(AllReduce, 1, Association::Arrival)).unwrap_err();
         assert!(without.0[0].message.starts_with("there is no rule for"));
+    }
+
+    #[test]
+    fn rules_have_ranges_of_sizes() {
+        use CollectiveKind::AllReduce;
+        let rules = vec![
+            Rule { above: 400, up_to: Some(4000), ..rule(AllReduce, "direct") },
+            Rule { above: 4000, ..rule(AllReduce, "ring") },
+            rule(AllReduce, "halving_doubling"),
+        ];
+        let digest = |rules: &[Rule], elements| {
+            let book = book(0, 4, rules.to_vec());
+            book.shape(1, &operation(AllReduce, elements, Association::Arrival)).unwrap().digest
+        };
+        // Elements of four bytes.
+        for (elements, which) in [(0, 2), (100, 2), (101, 0), (1000, 0), (1001, 1), (1 << 20, 1)] {
+            let alone = Rule { above: 0, up_to: None, ..rules[which].clone() };
+            assert_eq!(digest(&rules, elements), digest(&[alone], elements), "{elements}");
+        }
     }
 
     #[test]

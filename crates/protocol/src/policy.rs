@@ -18,6 +18,9 @@ use syncline_units::{Bytes, CollectiveKind, Rate, Time};
 pub struct NamedRule {
     /// The collective.
     pub kind: CollectiveKind,
+    /// Vectors to which the rule applies have more bytes than this; 0 includes empty ones.
+    #[serde(default)]
+    pub above: u64,
     /// Most bytes of a vector to which the rule applies; `None` for any size.
     pub up_to: Option<u64>,
     /// The name of the plan, without `group` if `by_rack`.
@@ -52,7 +55,8 @@ impl NamedRule {
         };
         syncline_plan::registry::check(&*algorithm, self.kind, ranks)?;
         let content = self.file.as_ref().map_or(0, |text| leading_word(&Sha256::digest(text)));
-        Ok(Rule { kind: self.kind, up_to: self.up_to, algorithm, content, message: self.message })
+        let Self { kind, above, up_to, message, .. } = *self;
+        Ok(Rule { kind, above, up_to, algorithm, content, message })
     }
 
     /// Checks that the plan exists, whatever the number of ranks.
@@ -179,6 +183,7 @@ mod tests {
             racks,
             rules: vec![NamedRule {
                 kind: CollectiveKind::AllReduce,
+                above: 0,
                 up_to: None,
                 algorithm: algorithm.to_owned(),
                 file: None,

@@ -30,7 +30,7 @@ def for_core(plans: Plans, world: int) -> dict[str, Any]:
         check(plans.rules, of)
 
     def rule_data(rule: Rule) -> dict[str, Any]:
-        data = {"kind": rule.kind, "up_to": rule.up_to, "message": rule.message}
+        data = {"kind": rule.kind, "above": rule.above, "up_to": rule.up_to, "message": rule.message}
         own = own_plan(rule)
         if own is not None:
             return data | {"algorithm": own.name, "file": json.dumps(own.content)}
@@ -65,7 +65,7 @@ def from_core(data: dict[str, Any]) -> Plans:
     def rule(data: dict[str, Any]) -> Rule:
         file = data.get("file")
         algorithm = data["algorithm"] if file is None else Plan(json.loads(file))
-        return Rule(data["kind"], algorithm, data["up_to"], data["message"])
+        return Rule(data["kind"], algorithm, data["up_to"], data["message"], data["above"])
 
     network = data["network"]
     return Plans(

@@ -27,14 +27,15 @@ class Rule:
 
     ``algorithm`` is a name as in scenarios, or a plan of your own: a :class:`syncline.plans.Plan`, or the path of a
     plan file or an MSCCL program, whose name ends in ``.json`` or ``.xml``. Every rank proves the plan. The rule
-    applies to vectors of at most ``up_to`` bytes, or of any size without it. Vectors are cut so that no message is
-    larger than ``message`` bytes.
+    applies to vectors of more than ``above`` and at most ``up_to`` bytes, without these to any. Vectors are cut so that
+    no message is larger than ``message`` bytes.
     """
 
     kind: Collective
     algorithm: str | Path | Plan
     up_to: int | None = None
     message: int = 64 << 10
+    above: int = 0
 
 
 @dataclass(frozen=True)
