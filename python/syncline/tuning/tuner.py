@@ -1,0 +1,300 @@
+"""Follows the network while a job runs: chooses the plans of large all-reduces again when their speed changes.
+
+Luo's Autotune (luo2020 4.2.3), on any plan: a change of speed, or a period, begins a round of *trials*. A trial runs
+all-reduces by other plans for some time, and keeps them if they are faster. The first trial assigns masters from measured
+rates (:mod:`~syncline.tuning.quicktune`), further ones move masters away from the rank that is most to blame
+(:mod:`~syncline.tuning.finetune`), and others try plans of the library and sizes of messages.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from syncline.errors import SynclineError
+from syncline.input.problem import bad_value
+from syncline.runtime import Rule
+from syncline.tuning import sampling
+from syncline.tuning.finetune import Finetune, blame
+from syncline.tuning.masters import default_blocks, even_groups, groups_of
+from syncline.tuning.quicktune import quicktune
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from syncline.plans import Plan
+    from syncline.runtime import Communicator, Plans
+    from syncline.tuning.masters import Assignment
+    from syncline.tuning.sampling import Window
+
+Mode = Literal["off", "observe", "on"]
+
+GROUP = "syncline tuner"
+"""The name of the group whose messages the tuner uses."""
+_log = logging.getLogger("syncline")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """When the tuner acts, and what it tries."""
+
+    above: int = 64 << 10
+    """All-reduces of more bytes than this are tuned."""
+    window_s: float = 1.0
+    """The shortest time between two looks, and of a trial."""
+    operations: int = 8
+    """The fewest all-reduces between two looks, and in a trial."""
+    change: float = 0.2
+    """The change of speed that begins a round of trials, as a fraction (the paper's 20 %). Two looks in a row must see it.
+    """
+    period_s: float | None = None
+    """Time after which a round begins without a change; ``None`` for never."""
+    gain: float = 0.03
+    """How much faster other plans must be, as a fraction, to be kept."""
+    algorithms: Sequence[str] = ("ring", "halving_doubling")
+    """Plans of the library to try, with ``two_level`` if there are racks."""
+    messages: Sequence[int] = (32 << 10, 128 << 10)
+    """Sizes of messages to try, beside 64 KiB."""
+    finetune: int = 6
+    """Most trials of a round that move masters."""
+
+    def check(self) -> None:
+        """Raises ``SynclineError`` if a value is not allowed."""
+        for name, value, allowed, fits in (
+            ("above", self.above, "0 bytes or more", self.above >= 0),
+            ("window_s", self.window_s, "above 0, at most 3,600 s", 0 < self.window_s <= 3600),
+            ("operations", self.operations, "1 or more", self.operations >= 1),
+            ("change", self.change, "above 0", self.change > 0),
+            ("period_s", self.period_s, "above 0, or none", self.period_s is None or self.period_s > 0),
+            ("gain", self.gain, "0 to 1", 0 <= self.gain < 1),
+            ("finetune", self.finetune, "0 or more", self.finetune >= 0),
+        ):
+            if not fits:
+                raise bad_value(f"`{name}` of a tuner's settings is out of range", str(value), allowed=allowed)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A trial, and what came of it."""
+
+    at_s: float
+    """Seconds since 1970."""
+    reason: str
+    """Why the round of trials began."""
+    tried: str
+    """The plans that were tried, in words."""
+    before_s_per_byte: float
+    """Time of large all-reduces over their bytes, with the plans before."""
+    after_s_per_byte: float
+    """The same in the trial; not a number if it could not be measured, or was only observed."""
+    kept: bool
+    """Whether the plans were kept."""
+    why: str
+    """The reason, in words."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the decision as plain data, as logs contain it."""
+        return asdict(self)
+
+
+@dataclass
+class _Choice:
+    """The plans of large all-reduces that are in force."""
+
+    name: str
+    """What they are, in words."""
+    algorithm: str | Plan | None
+    """``None`` for what the plans say with which the tuner began."""
+    message: int = 64 << 10
+    assignment: Assignment | None = None
+    """The masters, if the plan has some."""
+
+
+class _Ended(Exception):  # noqa: N818 - it is no error
+    """The tuner was closed."""
+
+
+class Tuner:
+    """Follows the network while ranks of a job run all-reduces. Every rank makes one, at the same point of its program.
+
+    Rank 0 decides, on a thread of its own. ``mode`` is ``on``, ``observe`` (rank 0 records what it would try, and changes
+    nothing) or ``off``. All ranks give the same arguments. Without groups from ``racks`` of the job's plans, all ranks are
+    one group. After :meth:`Communicator.renew <syncline.runtime.Communicator.renew>`, make a new tuner.
+
+    It changes only the rule for all-reduces of more than ``settings.above`` bytes; other rules remain. Lanes and windows
+    remain, too: they belong to connections.
+    """
+
+    def __init__(self, ranks: Communicator, mode: Mode = "on", settings: Settings | None = None) -> None:
+        if mode not in ("off", "observe", "on"):
+            raise bad_value("this is not a mode of a tuner", repr(mode), allowed="off, observe or on")
+        self.settings = settings or Settings()
+        self.settings.check()
+        self.mode = mode
+        self.failed: SynclineError | None = None
+        """Why the tuner has ended before it was closed, if it has: the job goes on by the plans in force."""
+        self._ranks = ranks
+        self._decisions: list[Decision] = []
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._answers: sampling.Answers | None = None
+        if mode == "off" or ranks.world == 1:
+            return
+        self._group = ranks.group(range(ranks.world), GROUP, deadline_s=sampling.DEADLINE_S)
+        sampler = sampling.Sampler(ranks, self.settings.above)
+        if ranks.rank > 0:
+            self._answers = sampling.Answers(self._group, sampler)
+            return
+        self._sampler = sampler
+        self._choice = _Choice("the plans with which the tuner began", None)
+        self._before = ranks.plans
+        self._thread = threading.Thread(target=self._run, name="syncline tuner", daemon=True)
+        self._thread.start()
+
+    @property
+    def decisions(self) -> list[Decision]:
+        """The trials so far, on rank 0; the oldest first."""
+        return list(self._decisions)
+
+    def close(self) -> None:
+        """Ends the tuner. The plans in force remain."""
+        self._closed.set()
+        if self._thread is not None:
+            self._group.close()
+            self._thread.join()
+        if self._answers is not None:
+            self._answers.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except _Ended:
+            return
+        except SynclineError as error:
+            if not self._closed.is_set():
+                self.failed = error
+                _log.warning("The tuner has ended, and plans remain as they are: %s", error)
+
+    def _follow(self) -> None:
+        """Looks again and again, and begins rounds of trials."""
+        self._look()  # The first look only begins to count.
+        reference, seen = math.nan, 0
+        tuned = time.monotonic()
+        while True:
+            window = self._look()
+            ratio = window.seconds_per_byte / reference
+            changed = abs(ratio - 1) >= self.settings.change or 1 / ratio - 1 >= self.settings.change
+            seen = seen + 1 if changed else 0
+            period_s = self.settings.period_s
+            if math.isnan(reference):
+                reason = "the job began"
+            elif seen >= 2:  # noqa: PLR2004 - two looks in a row
+                reason = f"large all-reduces take {ratio:.2f} times as long as before"
+            elif period_s is not None and time.monotonic() - tuned >= period_s:
+                reason = f"{period_s:g} s have passed"
+            else:
+                continue
+            reference = self._round(window, reason)
+            tuned, seen = time.monotonic(), 0
+
+    def _look(self) -> Window:
+        """Waits until there is something to see, and asks all ranks."""
+        began = time.monotonic()
+        while not self._closed.wait(min(self.settings.window_s, 0.1)):
+            long_enough = time.monotonic() - began >= self.settings.window_s
+            if long_enough and self._sampler.operations() >= self.settings.operations:
+                return sampling.look(self._group, self._sampler)
+        raise _Ended
+
+    def _round(self, window: Window, reason: str) -> float:
+        """Makes trials, and returns the time over bytes of the plans that are in force afterwards."""
+        best = window.seconds_per_byte
+        for candidate in self._candidates(window):
+            best, _ = self._try(candidate, best, reason)
+        finetune = Finetune()
+        for _ in range(self.settings.finetune):
+            assignment = self._choice.assignment
+            if assignment is None or self.mode == "observe":
+                break
+            window = self._look()
+            if not window.known:
+                break
+            best = window.seconds_per_byte
+            moved = finetune.step(assignment, blame(window.traffic))
+            if moved is None:
+                break
+            name = f"{finetune.moves} masters moved away from rank {finetune.bottleneck}"
+            candidate = replace(self._choice, name=name, algorithm=moved.plan(), assignment=moved)
+            best, kept = self._try(candidate, best, reason)
+            if not kept:
+                break
+        return best
+
+    def _candidates(self, window: Window) -> Iterator[_Choice]:
+        """What to try, the most promising first."""
+        racks = self._before.racks
+        groupings = [groups_of(racks), even_groups(self._ranks.world)] if racks else [even_groups(self._ranks.world)]
+        if window.known:
+            rates = [each.rate_bytes_per_s for each in window.traffic]
+            for groups in groupings:
+                try:
+                    blocks = default_blocks(groups)
+                except SynclineError:
+                    break
+                assignment = quicktune(groups, rates, blocks)
+                words = "one group" if len(groups) == 1 else f"{len(groups)} groups"
+                name = f"masters by measured rates, in {words}"
+                yield _Choice(name, assignment.plan(), assignment=assignment)
+        for algorithm in (*self.settings.algorithms, *(["two_level"] if racks else [])):
+            yield _Choice(f"`{algorithm}`", algorithm)
+        for message in self.settings.messages:
+            if self._choice.algorithm is not None:
+                yield replace(self._choice, name=f"messages of {message} bytes", message=message)
+
+    def _try(self, candidate: _Choice, before: float, reason: str) -> tuple[float, bool]:
+        """Tries plans. Returns the time over bytes of those that are in force afterwards, and whether these were kept."""
+        if (candidate.algorithm, candidate.message) == (self._choice.algorithm, self._choice.message):
+            return before, False
+        if self.mode == "observe":
+            self._decide(reason, candidate, before, math.nan, why="only observed")
+            return before, False
+        present = self._choice
+        try:
+            self._ranks.change_plans(self._with(candidate))
+        except SynclineError as error:
+            self._decide(reason, candidate, before, math.nan, why=str(error).splitlines()[0])
+            return before, False
+        self._look()  # Operations by both plans are in this window.
+        after = self._look().seconds_per_byte
+        if after <= before * (1 - self.settings.gain):
+            self._choice = candidate
+            self._decide(reason, candidate, before, after, kept=True, why=f"{before / after:.2f} times as fast")
+            return after, True
+        self._ranks.change_plans(self._with(present))
+        self._look()
+        self._decide(reason, candidate, before, after, why=f"only {before / after:.2f} times as fast")
+        return before, False
+
+    def _with(self, choice: _Choice) -> Plans:
+        """The job's plans, with a choice for large all-reduces."""
+        if choice.algorithm is None:
+            return self._before
+        tuned = Rule("all_reduce", choice.algorithm, message=choice.message, above=self.settings.above)
+        return replace(self._before, rules=[tuned, *self._before.rules])
+
+    def _decide(
+        self, reason: str, candidate: _Choice, before: float, after: float, *, kept: bool = False, why: str
+    ) -> None:
+        decision = Decision(time.time(), reason, candidate.name, before, after, kept, why)
+        self._decisions.append(decision)
+        _log.info("The tuner %s %s: %s (%s)", "keeps" if kept else "drops", candidate.name, why, reason)
