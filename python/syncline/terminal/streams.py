@@ -133,4 +133,4 @@ def print_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
         say(_core.render(json.dumps(found), colour=coloured(sys.stderr)) + "\n")
 
 
-_PLAIN = str.maketrans("─│┌┐└┘├┤┬┴┼═▶▲…█▏▎▍▌▋▊▉", "-|+++++++++=>^.########")
+_PLAIN = str.maketrans("─│┌┐└┘├┤┬┴┼═▶▲…█▏▎▍▌▋▊▉▓▒░·", "-|+++++++++=>^.########%=-.")
