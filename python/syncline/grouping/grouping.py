@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from syncline.distances.summary import By
     from syncline.grouping.arrays import Floats
 
 
@@ -28,7 +29,7 @@ class Grouping:
     method: str
     """How the groups were found, in words."""
     seed: int
-    by: str = "rtt"
+    by: By = "rtt"
     """What was measured: ``rtt``, in seconds, or ``rate``, in bytes per second."""
     source: str = ""
     """The file of the measurements."""
