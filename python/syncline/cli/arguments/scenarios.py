@@ -1,23 +1,24 @@
-"""The arguments of the commands that check, show, write and convert scenarios."""
+"""The arguments of the commands that check, show, write and convert scenarios. ``show`` also shows measurements."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from syncline.cli.arguments.shared import Force, Json, Network, NoColour, Quiet, Scenario, Set
+from syncline.cli.arguments.shared import Force, Json, Network, NoColour, Quiet, Set
 
 app = typer.Typer()
 
 
 class Part(StrEnum):
-    """The parts of a scenario that ``show`` can print."""
+    """What ``show`` can print: parts of a scenario, and measurements between hosts."""
 
     fabric = "fabric"
     workload = "workload"
     plan = "plan"
+    measurements = "measurements"
 
 
 @app.command()
@@ -39,20 +40,46 @@ def check(
 
 @app.command()
 def show(
-    part: Annotated[Part, typer.Argument(metavar="PART", help="The part to show: fabric, workload or plan.")],
-    scenario: Scenario,
+    part: Annotated[
+        Part, typer.Argument(metavar="PART", help="The part to show: fabric, workload or plan; or measurements.")
+    ],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="A scenario file, - for standard input, or the folder of a run. For measurements: the file of "
+            "`syncline probe`, or .csv of pairs or a matrix.",
+        ),
+    ],
     network: Network = None,
     set_: Set = None,
     svg: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Also write a picture of the fabric to FILE, as SVG.")
+        str | None,
+        typer.Option(metavar="FILE", help="Also write a picture of the fabric or the measurements to FILE, as SVG."),
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="With measurements: file of `syncline group --out`, whose groups are drawn."),
+    ] = None,
+    by: Annotated[
+        Literal["rtt", "rate"] | None,
+        typer.Option("--by", help="With measurements: draw round trips (the default, if there are any), or rates."),
     ] = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """List and draw a part of a scenario: its fabric, its workload, or the plans of its collectives."""
+    """List and draw a part of a scenario (fabric, workload, plans of collectives), or measurements between hosts."""
+    from syncline.cli.commands.options import refuse
+
+    if part == Part.measurements:
+        from syncline.cli.commands.measurements import measurements
+
+        refuse({"--network": network, "--set": set_}, "needs a scenario", "leave it out")
+        return measurements(file, svg, groups, by, as_json=json)
     from syncline.cli.commands.show import show as call
 
-    return call(part.value, scenario, set_ or [], network, svg, as_json=json)
+    refuse({"--groups": groups, "--by": by}, "needs measurements", "syncline show measurements FILE")
+    return call(part.value, file, set_ or [], network, svg, as_json=json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Command-line options that several commands parse: values of a scenario, and times."""
+"""Command-line options that several commands parse or refuse: values of a scenario, sizes and times."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ def overrides(sets: Iterable[str], options: Mapping[str, tuple[str, str | None]]
     found = [Override.parse(text) for text in sets]
     found += [Override(path, value, flag) for flag, (path, value) in options.items() if value is not None]
     return found
+
+
+def refuse(options: Mapping[str, object], why: str, help: str) -> None:
+    """Raises :class:`SynclineError` if an option is given. ``why`` goes on after its name: ``needs a scenario``."""
+    for flag, value in options.items():
+        if value:
+            raise_errors(error(Code.BAD_VALUE, f"`{flag}` {why}", key=flag, help=help))
 
 
 def size(flag: str, text: str) -> int:
