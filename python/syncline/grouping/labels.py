@@ -61,25 +61,31 @@ def place(
     boxes = list(taken)
     lines: list[tuple[Point, Point]] = []
     found: list[Label] = []
+
+    def fits(label: Label) -> bool:
+        return (
+            _inside(label.box, bounds)
+            and not any(overlap(label.box, other) for other in (*boxes, *dots))
+            and not any(_crosses(line, label.box) for line in lines)
+            and not (label.line is not None and any(_crosses(label.line, box) for box in boxes))
+            and (label.line is not None or _nearest(label.box, points) == points[label.point])
+        )
+
+    def clear(label: Label) -> bool:
+        own = label.line
+        return own is None or not any(_meet(own, line) for line in lines)
+
     for point in range(len(points)) if order is None else order:
-        for label in _candidates(point, points[point], sizes[point], middle, radius, far=far):
-            if not _inside(label.box, bounds) or any(overlap(label.box, box) for box in boxes):
-                continue
-            if any(overlap(label.box, dot) for dot in dots):
-                continue
-            if label.line is None and _nearest(label.box, points) != points[point]:
-                continue
-            if any(_crosses(line, label.box) for line in lines):
-                continue
-            if label.line is not None and (
-                any(_crosses(label.line, box) for box in boxes) or any(_meet(label.line, line) for line in lines)
-            ):
-                continue
-            boxes.append(label.box)
-            if label.line is not None:
-                lines.append(label.line)
-            found.append(label)
-            break
+        candidates = list(_candidates(point, points[point], sizes[point], middle, radius, far=far))
+        # Lines cross only where there is no other way.
+        label = next((each for each in candidates if clear(each) and fits(each)), None)
+        label = label or next((each for each in candidates if not clear(each) and fits(each)), None)
+        if label is None:
+            continue
+        boxes.append(label.box)
+        if label.line is not None:
+            lines.append(label.line)
+        found.append(label)
     return found
 
 
