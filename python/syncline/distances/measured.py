@@ -68,7 +68,7 @@ class Measured:
         for (a, b), pair in self.pairs.items():
             if (measured := value(pair)) is None:
                 continue
-            key = (min(a, b), max(a, b))
+            key = (a, b) if a < b else (b, a)
             found[key] = choose(found[key], measured) if key in found else measured
         return found
 

@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from syncline.distances.measured import Measured, Pair
 
@@ -126,11 +126,11 @@ class Summary:
 def summarise(measured: Measured) -> Summary:
     """Summarises measurements; takes time in proportion to the pairs."""
     count = len(measured.hosts)
-    known = {
+    known = [
         pair for pair, each in measured.pairs.items() if each.rtt_s is not None or each.rate_bytes_per_s is not None
-    }
-    ends = {(min(pair), max(pair)) for pair in known}
-    named = {(min(pair), max(pair)) for pair in measured.pairs}
+    ]
+    ends = _ends(known)
+    named = ends if len(known) == len(measured.pairs) else _ends(measured.pairs)
     trips = [each for each in measured.pairs.values() if each.rtt_s is not None]
     errors = [each.rtt_error_s / each.rtt_s for each in trips if each.rtt_error_s is not None and each.rtt_s]
     possible = count * (count - 1) // 2
@@ -150,6 +150,11 @@ def summarise(measured: Measured) -> Summary:
         lost=sum(each.lost for each in measured.pairs.values()),
         missing=_missing(measured, ends) if len(ends) < possible else [],
     )
+
+
+def _ends(pairs: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Pairs ``(a, b)`` with ``a < b``, whatever the direction."""
+    return {(a, b) if a < b else (b, a) for a, b in pairs}
 
 
 def values(measured: Measured, by: By) -> dict[tuple[int, int], float]:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.distances.checks import COLUMNS, NAMES, NUMBERS, PAIR, add_pair, impossible, made
+from syncline.distances.checks import (
+    COLUMNS,
+    MAX_COUNT,
+    NAMES,
+    NUMBERS,
+    PAIR,
+    RANGES,
+    add_pair,
+    impossible,
+    made,
+)
+from syncline.distances.measured import Pair
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, raise_errors
 
 if TYPE_CHECKING:
-    from syncline.distances.measured import Measured, Pair
+    from syncline.distances.measured import Measured
 
 TABLE = "probe"
 """Name of the table in the file."""
@@ -51,6 +63,43 @@ def from_parquet(path: str) -> Measured:
                 help="files of `syncline probe` do; columns of other tables can be renamed in a CSV file",
             )
         )
+    names = dict(zip(columns["from_host"], columns["from"], strict=True))
+    names |= zip(columns["to_host"], columns["to"], strict=True)
+    of_pairs = [columns[name] for name in PAIR]
+    if _plausible(columns, names):
+        keys = zip(columns["from_host"], columns["to_host"], strict=True)
+        pairs = dict(zip(keys, map(Pair, *of_pairs), strict=True))
+    else:
+        pairs = _row_by_row(columns, place)
+    if sorted(names) != list(range(len(names))):
+        raise impossible("numbers of hosts are not 0, 1, 2 and so on", f"{min(names)} to {max(names)}", place)
+    if len(set(names.values())) < len(names):
+        raise impossible("two hosts have one name", f"{len(names)} hosts with {len(set(names.values()))} names", place)
+    return made(tuple(names[number] for number in range(len(names))), pairs, path, place)
+
+
+def _plausible(columns: dict[str, list[Any]], names: dict[int, str]) -> bool:
+    """Whether all rows are right, column by column, which takes a third of the time. False may be wrong."""
+    for number, name in zip(NUMBERS, NAMES, strict=True):
+        if any(names[host] != own for host, own in zip(columns[number], columns[name], strict=True)):
+            return False
+    keys = set(zip(*(columns[number] for number in NUMBERS), strict=True))
+    if len(keys) < len(columns[NUMBERS[0]]) or any(a == b for a, b in keys):
+        return False
+    for name in PAIR:
+        least, most = RANGES.get(name, (0, MAX_COUNT))
+        known = [value for value in columns[name] if value is not None]
+        # A sum is finite only if every value is a number.
+        if known and not (math.isfinite(sum(known)) and min(known) >= least and max(known) <= most):
+            return False
+    return True
+
+
+def _row_by_row(columns: dict[str, list[Any]], place: Mark) -> dict[tuple[int, int], Pair]:
+    """The pairs of all rows.
+
+    :raises SynclineError: a row is wrong.
+    """
     names: dict[int, str] = {}
     pairs: dict[tuple[int, int], Pair] = {}
     values = zip(*(columns[name] for name in (*NAMES, *NUMBERS, *PAIR)), strict=True)
@@ -59,8 +108,4 @@ def from_parquet(path: str) -> Measured:
         if any(names.setdefault(number, name) != name for number, name in ((a, origin), (b, target))):
             raise impossible("two hosts have one number", where, place)
         add_pair(pairs, (a, b), (origin, target), dict(zip(PAIR, of_pair, strict=True)), where, place)
-    if sorted(names) != list(range(len(names))):
-        raise impossible("numbers of hosts are not 0, 1, 2 and so on", f"{min(names)} to {max(names)}", place)
-    if len(set(names.values())) < len(names):
-        raise impossible("two hosts have one name", f"{len(names)} hosts with {len(set(names.values()))} names", place)
-    return made(tuple(names[number] for number in range(len(names))), pairs, path, place)
+    return pairs

@@ -34,13 +34,15 @@ def screen(
     *,
     written: str,
     grouped: bool,
+    drawn: bool,
 ) -> RenderableType:
     """The screen for a terminal of ``width`` columns.
 
     ``values`` are those of the heat map, and ``order`` is that of its hosts; None if there are too many for one.
     ``written`` says when the file was written, and ``grouped`` whether the order keeps given groups together.
+    ``drawn`` says whether a file has the picture.
     """
-    return Group(*_parts(found, values, by, order, width, written, grouped=grouped))
+    return Group(*_parts(found, values, by, order, width, written, grouped=grouped, drawn=drawn))
 
 
 def _parts(
@@ -52,6 +54,7 @@ def _parts(
     written: str,
     *,
     grouped: bool,
+    drawn: bool,
 ) -> Iterator[RenderableType]:
     subject = f"{counted(len(found.hosts), 'host')}; file of {written}"
     yield Text.assemble((found.source, "bold"), (f"  {subject}", "dim"))
@@ -67,10 +70,11 @@ def _parts(
             yield Text(lines(sentences, width))
     yield ""
     yield _extremes(found)
-    yield ""
-    if order is None:
+    if order is None and not drawn:
+        yield ""
         yield Text(f"More than {CELLS} hosts: --svg FILE draws them.", "dim")
-    else:
+    if order is not None:
+        yield ""
         names = short([host.name for host in found.hosts])
         ordered = "in the order of groups" if grouped else "ordered by cluster"
         yield from heat_map(values, order, by, width, ordered=ordered, names=names)
@@ -80,12 +84,16 @@ def _coverage(found: Summary) -> str:
     """How many pairs were measured, and what of them."""
     what = listed([f"{WORDS[by]}s" for by in WORDS if found.spread(by) is not None]) or "nothing"
     if found.measured == found.possible:
-        some = f"All {counted(found.possible, 'pair')} of hosts"
+        some = f"All {_pairs(found.possible)} of hosts"
     else:
         share = percent(found.measured / found.possible)
-        some = f"{found.measured:,} of {counted(found.possible, 'pair')} of hosts ({share})"
+        some = f"{found.measured:,} of {_pairs(found.possible)} of hosts ({share})"
     both = f", {found.both_directions:,} in both directions" if found.measured else ""
     return f"{some} measured{both}: {what}."
+
+
+def _pairs(count: int) -> str:
+    return f"{count:,} pair" if count == 1 else f"{count:,} pairs"
 
 
 def _spreads(found: Summary) -> Table:
@@ -129,7 +137,7 @@ def _directions(found: Summary) -> Iterator[str]:
             unlike = each.asymmetry
             yield (
                 f"The {word}s of the two directions differ by {percent(unlike.median)} (median of "
-                f"{counted(unlike.pairs, 'pair')}; {percent(unlike.largest)} at most, between "
+                f"{_pairs(unlike.pairs)}; {percent(unlike.largest)} at most, between "
                 f"{listed(unlike.between)}); a pair has the {'larger' if by == 'rtt' else 'lower'} one."
             )
 
@@ -141,7 +149,7 @@ def _missing(found: Summary) -> Iterator[str]:
         return
     names = [" - ".join(pair) for pair in found.missing[:MAX_LISTED]]
     more = [f"{count - len(names):,} more"] if count > len(names) else []
-    yield f"{counted(count, 'pair')} without a measurement: {listed([*names, *more])}."
+    yield f"{_pairs(count)} without a measurement: {listed([*names, *more])}."
     if found.unanswered:
         yield f"To {found.unanswered:,} of them echoes or transfers were sent, but all failed."
     most = min(found.hosts, key=lambda host: host.pairs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from syncline.terminal.streams import console, say, show_json
 from syncline.terminal.streams import show as print_data
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from syncline.distances import Measured
     from syncline.distances.summary import By, Summary
@@ -30,8 +32,9 @@ def measurements(file: str, picture: str | None, groups: str | None, by: By | No
 
     if picture is not None:
         _check_picture(picture)
-    measured = read(file)
-    found = summarise(measured)
+    with _no_collection():
+        measured = read(file)
+        found = summarise(measured)
     drawn: By = by or ("rtt" if found.round_trips is not None or found.rates is None else "rate")
     of_pairs = values(measured, drawn)
     if not of_pairs and (by is not None or picture is not None):
@@ -63,11 +66,24 @@ def measurements(file: str, picture: str | None, groups: str | None, by: By | No
                 console().width,
                 written=f"{written:%Y-%m-%d %H:%M} UTC",
                 grouped=of_host is not None,
+                drawn=picture is not None,
             )
         )
     if picture is not None:
         say(f"Wrote the picture to {picture}")
     return 0
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Pauses Python's search for unused objects: it would look through millions of pairs, all of which are used."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _check_picture(path: str) -> None:
