@@ -22,7 +22,7 @@ SMALL = Measured(
 
 def test_a_small_file_is_summarised_as_by_hand():
     found = summarise(SMALL)
-    assert (found.possible, found.measured, found.both_directions, found.unanswered) == (6, 2, 2, 1)
+    assert (found.possible, found.measured, found.both_directions, found.without_value) == (6, 2, 2, 1)
     assert found.missing == [("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")]
     assert [host.pairs for host in found.hosts] == [2, 1, 1, 0]
     # Of both directions the larger round trip, and the lower rate.

@@ -80,7 +80,9 @@ def test_lines_that_cross_a_box_are_found(line, crosses):
         (["syncline.two-racks.h0", "syncline.two-racks.h1"], ["h0", "h1"]),
         (["ip-10-0-0-17.ec2.internal", "ip-10-0-1-17.ec2.internal"], ["ip-10-0-0-17", "ip-10-0-1-17"]),
         (["x" * 40 + "1", "x" * 40 + "2"], ["…" + "x" * 14 + "1", "…" + "x" * 14 + "2"]),
-        (["1" + "x" * 40, "2" + "x" * 40], ["#0", "#1"]),
+        (["1" + "x" * 40, "2" + "x" * 40], ["1" + "x" * 14 + "…", "2" + "x" * 14 + "…"]),
+        (["x" * 40 + "1" + "x" * 40, "x" * 40 + "2" + "x" * 40], ["#0", "#1"]),
+        (["node0.rack.example.org", "node1.rack.example.org", "a"], ["node0.rack.exam…", "node1.rack.exam…", "a"]),
     ],
 )
 def test_names_are_short_and_stay_different(names, expected):

@@ -90,8 +90,8 @@ class Summary:
     """Pairs with a round trip or a rate in some direction."""
     both_directions: int
     """Pairs with one in both directions."""
-    unanswered: int
-    """Pairs that the file names, but without a round trip or rate: all echoes and transfers failed."""
+    without_value: int
+    """Pairs that the file lists without a round trip or rate, for example because all echoes were lost."""
     round_trips: Spread | None
     rates: Spread | None
     samples: Range | None
@@ -140,7 +140,7 @@ def summarise(measured: Measured) -> Summary:
         possible=possible,
         measured=len(ends),
         both_directions=len(known) - len(ends),
-        unanswered=len(named) - len(ends),
+        without_value=len(named) - len(ends),
         round_trips=_spread(measured, "rtt"),
         rates=_spread(measured, "rate"),
         samples=_range([each.samples for each in trips]),

@@ -66,6 +66,8 @@ _STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "syncline",
     "text.color": INK,
+    # Names of hosts are not formulas.
+    "text.parse_math": False,
     "xtick.color": INK,
     "ytick.color": INK,
 }
@@ -371,7 +373,7 @@ def _extent(text: str, size: float) -> tuple[float, float]:
     """Width and height of a text, in points."""
     from matplotlib.textpath import TextPath
 
-    box = TextPath((0, 0), text.replace("$", r"\$"), size=size).get_extents()
+    box = TextPath((0, 0), text, size=size).get_extents()
     return float(box.width) + 1.0, size * 1.1
 
 

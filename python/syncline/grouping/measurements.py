@@ -150,8 +150,8 @@ def _missing(found: Summary) -> Iterator[str]:
     names = [" - ".join(pair) for pair in found.missing[:MAX_LISTED]]
     more = [f"{count - len(names):,} more"] if count > len(names) else []
     yield f"{_pairs(count)} without a measurement: {listed([*names, *more])}."
-    if found.unanswered:
-        yield f"To {found.unanswered:,} of them echoes or transfers were sent, but all failed."
+    if found.without_value:
+        yield f"The file lists {found.without_value:,} of them, without a value."
     most = min(found.hosts, key=lambda host: host.pairs)
     lacks = len(found.hosts) - 1 - most.pairs
     if count > MAX_LISTED and 2 * lacks >= count:

@@ -14,15 +14,26 @@ LONGEST = 16
 def short(names: Sequence[str]) -> list[str]:
     """Short names of hosts, in the same order. No two are equal if no two names are.
 
-    If some name is too long, all lose the domain that they share, and the parts before it that they share. A name that
-    is still too long loses its beginning, since names tend to differ in their last letters. If that makes two names
-    equal, hosts have their numbers in the order of the file, such as ``#17``.
+    If some name is too long, all lose the domain that they share, and the parts before it that they share. Names
+    that are still too long lose their beginnings, since names tend to differ in their last letters, or else their ends.
+    If both make names equal, hosts have their numbers in the order of the file, such as ``#17``.
     """
     found = list(names)
     if max(map(len, found), default=0) > LONGEST and len(found) > 1:
         found = [".".join(parts) for parts in _without_shared([name.split(".") for name in found])]
-    found = [name if len(name) <= LONGEST else f"…{name[1 - LONGEST :]}" for name in found]
-    return found if len(set(found)) == len(set(names)) else [f"#{number}" for number in range(len(names))]
+    for cut in (_end, _beginning):
+        shown = [name if len(name) <= LONGEST else cut(name) for name in found]
+        if len(set(shown)) == len(set(names)):
+            return shown
+    return [f"#{number}" for number in range(len(names))]
+
+
+def _end(name: str) -> str:
+    return f"…{name[1 - LONGEST :]}"
+
+
+def _beginning(name: str) -> str:
+    return f"{name[: LONGEST - 1]}…"
 
 
 def _without_shared(parts: list[list[str]]) -> list[list[str]]:
