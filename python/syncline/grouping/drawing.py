@@ -192,7 +192,7 @@ def _heat_map(
     if groups is not None:
         _boundaries(axes, [groups[host] for host in order])
     what = "round trip" if by == "rtt" else "rate"
-    further = "hosts ordered by cluster"
+    further = "hosts ordered by cluster" if groups is None else "hosts ordered by group"
     further += f", a name for every {step} hosts" if step > 1 else ""
     further += (
         f"; a cell is the mean of {count / len(cells):.2g} x {count / len(cells):.2g}" if len(cells) < count else ""
