@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import sys
 from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -211,7 +212,7 @@ class TestPicture:
         ("options", "code", "words"),
         [
             (("map.pdf", None, None), "SL0102", ("not a name of a picture", "ends in .svg")),
-            (("no/map.svg", None, None), "SL0801", ("the folder does not exist",)),
+            (("no/map.svg", None, None), "SL0801", ("the folder does not exist", "may write to")),
             ((".", None, None), "SL0102", ()),
             (("map.svg", "other.yaml", None), "SL1301", ("other hosts", "syncline group probe.parquet")),
             (("map.svg", "some.yaml", None), "SL1301", ("in no group", "add it to a group")),
@@ -243,10 +244,22 @@ class TestPicture:
         assert "--by rtt" in raised.value.diagnostics[0]["help"]
 
 
+def test_the_screen_needs_no_optional_package(file, capsys, monkeypatch):
+    for name in ("numpy", "scipy", "scipy.cluster", "scipy.cluster.hierarchy", "matplotlib"):
+        monkeypatch.setitem(sys.modules, name, None)
+    text = shown(capsys, file, None, None, None)
+    hosts = [int(name) for name in re.findall(r"^node(\d\d) [█▓▒░ ·\\]", text, re.M)]
+    assert [len(list(run)) for _, run in itertools.groupby(RACKS[host] for host in hosts)] == [4] * 4
+    with pytest.raises(SynclineError, match="matplotlib") as raised:
+        measurements(file, "map.svg", None, None, as_json=False)
+    assert "pip install" in raised.value.diagnostics[0]["help"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("none.parquet", None, "no such file"),
+        ("none.parquet", None, "a Parquet file of `syncline probe`"),
         ("none.csv", None, "no such file"),
         ("empty.csv", "", "the file is empty"),
         ("empty.parquet", "", "truncated or corrupt"),

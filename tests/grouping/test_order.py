@@ -17,7 +17,7 @@ def library(request, monkeypatch):
     if request.param == "scipy":
         pytest.importorskip("scipy")
     else:
-        monkeypatch.setattr(module, "find_spec", lambda name: None)
+        monkeypatch.setattr(module, "_scipy", lambda: False)
 
 
 def blocks(labels, *, near=10e-6, far=50e-6, noise=0.1, missing=0.0, seed=0):

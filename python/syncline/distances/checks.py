@@ -104,7 +104,8 @@ def made(hosts: tuple[str, ...], pairs: dict[tuple[int, int], Pair], path: str, 
     """
     if not 1 < len(hosts) <= limits.MAX_HOSTS:
         message = f"a file holds measurements of 2 to {limits.MAX_HOSTS:,} hosts"
-        raise impossible(message, counted(len(hosts), "host"), mark)
+        help = "measure at least two hosts with `syncline probe`" if len(hosts) < 2 else None
+        raise impossible(message, counted(len(hosts), "host"), mark, help)
     for name in hosts:
         check_name(name, mark)
     return Measured(hosts, pairs, path)

@@ -19,6 +19,7 @@ from syncline.distances.checks import (
     made,
 )
 from syncline.distances.measured import Pair
+from syncline.errors import SynclineError
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, raise_errors
 
@@ -49,7 +50,12 @@ def from_parquet(path: str) -> Measured:
 
     :raises SynclineError: the file cannot be read, or holds no measurements or impossible ones.
     """
-    columns = {name: values for name, _, values in _core.table_from_parquet(path)}
+    try:
+        columns = {name: values for name, _, values in _core.table_from_parquet(path)}
+    except SynclineError as problem:
+        # Files of other kinds end here, too.
+        help = "measurements are a Parquet file of `syncline probe`, or a CSV file whose name ends in .csv"
+        raise SynclineError([{"help": help, **each} for each in problem.diagnostics], problem.exit_status) from None
     place = Mark(Text(path, ()), 0, 0, 0)
     missing = [name for name in COLUMNS if name not in columns]
     if missing:

@@ -8,7 +8,6 @@ which need no distances of pairs that were not measured.
 from __future__ import annotations
 
 import math
-from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -42,7 +41,7 @@ def by_cluster(
     ``groups`` has the group of each host: the hosts of a group then stay together, and near groups are neighbours.
     ``matrix`` is the one of :func:`filled`, if it is known already. The same distances give the same order.
     """
-    if of_pairs and count > 2 and find_spec("scipy") is not None:
+    if of_pairs and count > 2 and _scipy():
         order = _leaves(filled(count, of_pairs) if matrix is None else matrix)
     else:
         merges = sorted(of_pairs, key=lambda pair: (of_pairs[pair], pair))
@@ -73,6 +72,15 @@ def filled(count: int, of_pairs: Pairs) -> Floats:
     matrix = np.array(_core.complete_pairs(count, steps), dtype=np.float64).reshape(count, count) / _STEPS
     np.fill_diagonal(matrix, 0.0)
     return matrix
+
+
+def _scipy() -> bool:
+    """Whether SciPy is installed and works."""
+    try:
+        import scipy.cluster.hierarchy  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _leaves(matrix: Floats) -> list[int]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
+from syncline.errors import SynclineError
 from syncline.input.problem import bad_value, error, raise_errors, require_writable
 from syncline.terminal.streams import console, say, show_json
 from syncline.terminal.streams import show as print_data
@@ -93,7 +94,11 @@ def _check_picture(path: str) -> None:
     if Path(path).suffix.lower() != ".svg":
         raise bad_value("not a name of a picture", path, allowed="a name that ends in .svg")
     needed("matplotlib", "matplotlib", "plot")
-    require_writable(path)
+    try:
+        require_writable(path)
+    except SynclineError as problem:
+        help = "name a file in a folder that exists and that you may write to"
+        raise SynclineError([{"help": help, **each} for each in problem.diagnostics], problem.exit_status) from None
 
 
 def _nothing(found: Summary, by: By) -> None:
