@@ -48,3 +48,12 @@ def test_wrong_files_are_refused(tmp_path, text, message):
     path.write_text(f"{text}\n", "utf-8")
     with pytest.raises(SynclineError, match=message):
         files.read(str(path), ["a", "b", "c", "d"], equal=True)
+
+
+def test_many_unknown_hosts_are_not_all_listed(tmp_path):
+    path = tmp_path / "groups.yaml"
+    path.write_text(f"groups: [[a, {', '.join(f'x{number}' for number in range(200))}]]\n", "utf-8")
+    with pytest.raises(SynclineError) as raised:
+        files.read(str(path), ["a", "b"])
+    assert len(raised.value.diagnostics) == 50
+    assert "more errors are not shown" in str(raised.value)

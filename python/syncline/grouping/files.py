@@ -9,7 +9,7 @@ from pydantic import Field
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.base import Strict
-from syncline.input.check import Whole, check
+from syncline.input.check import Whole, check, in_order
 from syncline.input.dump import dump
 from syncline.input.problem import cannot_write, error, nearest, raise_errors
 from syncline.input.source import from_file
@@ -116,5 +116,5 @@ def read(path: str, hosts: Iterable[str] | None = None, *, equal: bool = False) 
             )
         )
     if problems:
-        raise_errors(*problems)
+        raise_errors(*in_order(problems))
     return groups
