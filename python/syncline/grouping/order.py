@@ -58,15 +58,15 @@ def by_cluster(
 def filled(count: int, of_pairs: Pairs) -> Floats:
     """The symmetric matrix of distances, 0 on the diagonal, in which those of unmeasured pairs are inferred.
 
-    They are inferred as those of :mod:`syncline.distances.pairs`. Hosts that no chain of measured pairs connects are as
-    far from each other as any are.
+    They are inferred as those of :mod:`syncline.distances.pairs`. Hosts that no chain of measured pairs connects are
+    twice as far from each other as any that one connects.
     """
     import numpy as np
 
     from syncline import _core
 
     steps = [(a, b, round(value * _STEPS)) for (a, b), value in of_pairs.items()]
-    far = max((value for _, _, value in steps), default=0)
+    far = max((value for _, _, value in steps), default=0) + round(math.log(2) * _STEPS)
     heads = [min(chain) for chain in _chains(count, of_pairs)]
     steps += [(min(heads[0], head), max(heads[0], head), far) for head in heads[1:]]
     matrix = np.array(_core.complete_pairs(count, steps), dtype=np.float64).reshape(count, count) / _STEPS
