@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from syncline.distances import Measured, Pair, read, save
+from syncline.distances import Measured, Pair, read, save, table
 from syncline.errors import SynclineError
 
 FULL = Pair(11e-6, 12e-6, 0.5e-6, 100, 2, 1, 1.25e9, 3)
@@ -106,3 +106,16 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(SynclineError, match="cannot be written") as refused:
         save(MEASURED, str(tmp_path / "none" / "probe.parquet"))
     assert refused.value.exit_status == 3
+
+
+def test_tables_are_read_by_columns_as_row_by_row(tmp_path, monkeypatch):
+    pairs = {
+        (0, 1): Pair(rtt_s=1e-5, samples=3, lost=1),
+        (2, 0): Pair(rate_bytes_per_s=1e9, transfers=2),
+        (1, 0): Pair(rtt_s=2e-5, rtt_median_s=3e-5, rtt_error_s=0.0, samples=40, duplicates=1),
+    }
+    path = str(tmp_path / "probe.parquet")
+    save(Measured(("a", "b", "c"), pairs), path)
+    by_columns = read(path)
+    monkeypatch.setattr(table, "_plausible", lambda *_: False)
+    assert read(path) == by_columns == Measured(("a", "b", "c"), pairs, path)

@@ -3,6 +3,7 @@
 - :mod:`~syncline.distances.measured`: the measurements;
 - :mod:`~syncline.distances.files`: reads and writes them, in any of their formats;
 - :mod:`~syncline.distances.pairs`: pairs in the units of the core, and matrices in which missing ones are inferred;
+- :mod:`~syncline.distances.summary`: what a file holds, in numbers;
 - :mod:`~syncline.distances.hosts`: lists of hosts.
 """
 

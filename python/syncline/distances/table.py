@@ -85,7 +85,7 @@ def from_parquet(path: str) -> Measured:
 
 
 def _plausible(columns: dict[str, list[Any]], names: dict[int, str]) -> bool:
-    """Whether all rows are right, column by column, which takes a third of the time. False may be wrong."""
+    """Whether all rows are right, column by column, which is faster than row by row."""
     for number, name in zip(NUMBERS, NAMES, strict=True):
         if any(names[host] != own for host, own in zip(columns[number], columns[name], strict=True)):
             return False
