@@ -9,7 +9,7 @@
 - :mod:`~syncline.grouping.files`: files of groups;
 - :mod:`~syncline.grouping.screen` and :mod:`~syncline.grouping.drawing`: the result on a terminal and as a picture;
 - :mod:`~syncline.grouping.measurements`: a file of measurements on a terminal, with or without groups;
-- :mod:`~syncline.grouping.order`, :mod:`~syncline.grouping.plane`, ``heat_map``, ``labels``, ``names``: parts of pictures:
+- ``order``, ``plane``, ``heat_map``, ``labels`` and ``names``, parts of pictures:
   the order of hosts, their places on a map, heat maps made of characters, labels that do not overlap, short names;
 - :mod:`~syncline.grouping.synthetic`: data centres with known racks, to test all of this.
 
