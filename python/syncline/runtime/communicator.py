@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from syncline.input.problem import bad_value
 from syncline.runtime import at_exit, completions, joining, signals
 from syncline.runtime.addresses import setting
+from syncline.runtime.groups import way
 from syncline.runtime.joining import JoinOptions
 from syncline.runtime.memory import Memory, memory
 from syncline.runtime.plan_data import for_core, from_core, with_racks
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from syncline.errors import SynclineError
     from syncline.input.words import Collective, Reduction
     from syncline.runtime.completions import Callback
+    from syncline.runtime.groups import Groups
     from syncline.runtime.signals import Connection, OperationTimes
 
 
@@ -107,6 +109,7 @@ class Communicator:
         meeting: Meeting | None = None,
         security: Security | None = None,
         plans: Plans | None = None,
+        groups: Groups | None = None,
         resources: Resources | None = None,
         limits: TimeLimits | None = None,
     ) -> Self:
@@ -124,6 +127,10 @@ class Communicator:
         - ``resources``: threads, windows, shared memory, CPUs; :attr:`transports` and :attr:`cpus` show the result;
         - ``limits``: how long to wait for ranks and operations.
 
+        With ``groups="probe"``, ranks measure round trips and rates between each other for some seconds, find which of
+        them share a rack, and run by the plans that are fastest in simulations on the measured network. That needs the
+        extra ``group``. ``groups`` may also be a function, which all ranks call with the new communicator.
+
         An ``elastic`` job can go on after it loses ranks, and can take them back: see :meth:`renew`. All ranks must set
         it. A rank that joins such a job late waits until the others begin a new epoch with it; :attr:`ranks` lists the
         ranks that take part.
@@ -134,6 +141,7 @@ class Communicator:
         Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), or an argument is
         invalid.
         """
+        find_groups = None if groups is None else way(groups)
         rank = setting(os.environ, "RANK", rank)
         world = setting(os.environ, "WORLD_SIZE", world)
         options = JoinOptions(
@@ -149,7 +157,10 @@ class Communicator:
             limits=limits or TimeLimits(),
         )
         core = joining.join(options)
-        return cls(core, options.limits.deadline_s, options.plans, world)
+        joined = cls(core, options.limits.deadline_s, options.plans, world)
+        if find_groups is not None:
+            find_groups(joined)
+        return joined
 
     @property
     def rank(self) -> int:

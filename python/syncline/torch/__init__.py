@@ -46,7 +46,7 @@ if [int(part) for part in version("torch").split(".")[:2]] < [2, 14]:
 from syncline.torch.ddp import hook, join, vectors
 from syncline.torch.elastic import Elastic
 from syncline.torch.optimizer import HubOptimizer
-from syncline.torch.process_group import communicator, register
+from syncline.torch.process_group import communicator, register, tuner
 from syncline.torch.rendezvous import StoreRendezvous
 from syncline.torch.settings import Options
 
@@ -59,6 +59,7 @@ __all__ = [
     "hook",
     "join",
     "register",
+    "tuner",
     "vectors",
 ]
 

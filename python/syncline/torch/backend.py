@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from syncline.runtime.communicator import Communicator, Pending
+    from syncline.tuning import Tuner
 
     Tensors: TypeAlias = torch.Tensor | Sequence[torch.Tensor]
 
@@ -73,9 +74,12 @@ def _no(self: Any) -> bool:
 class Backend(_distributed_c10d.Backend):
     """The operations of one process group."""
 
-    def __init__(self, communicator: Communicator, timeout: timedelta, *, in_order: bool) -> None:
+    def __init__(
+        self, communicator: Communicator, timeout: timedelta, *, in_order: bool, tuner: Tuner | None = None
+    ) -> None:
         super().__init__(communicator.rank, communicator.world)
         self.communicator = communicator
+        self.tuner = tuner
         self._timeout = timeout
         self._in_order = in_order
         self._limit: timedelta | None = None
@@ -581,6 +585,8 @@ class Backend(_distributed_c10d.Backend):
 
     def shutdown(self) -> None:
         """Leaves the group. Operations under way fail."""
+        if self.tuner is not None:
+            self.tuner.close()
         self.communicator.close()
         for queue in (self._queue, self._sends, self._receives):
             queue.close(closed_error())

@@ -13,12 +13,14 @@ from syncline.errors import SynclineError
 from syncline.input.problem import bad_value
 from syncline.runtime import at_exit
 from syncline.runtime.communicator import Communicator
+from syncline.runtime.groups import way
 from syncline.runtime.racks import of_ranks
 from syncline.torch.backend import NAME, Backend
 from syncline.torch.failures import backend_error
 from syncline.torch.rendezvous import StoreRendezvous, interfaces
 from syncline.torch.settings import Options
 from syncline.torch.tracing import untraced
+from syncline.tuning import Tuner
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -196,7 +198,12 @@ def create(opts: Any, options: Any) -> Group:
         communicator = _join(opts, chosen, members, seconds, whole=whole)
     if whole:
         _first = First(chosen, communicator)
-    backend = Backend(communicator, opts.timeout, in_order=chosen.in_order)
+    tuner = None
+    if whole:
+        if chosen.groups is not None:
+            way(chosen.groups)(communicator)
+        tuner = Tuner(communicator, chosen.autotune)
+    backend = Backend(communicator, opts.timeout, in_order=chosen.in_order, tuner=tuner)
     at_exit.register(backend)
     return Group(opts.store, backend)
 
@@ -210,11 +217,24 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
 
     Raises ``SynclineError`` (SL0102) if the backend of the group is not ``syncline``.
     """
+    return _backend(group).communicator
+
+
+def _backend(group: dist.ProcessGroup | None) -> Backend:
+    """Returns what runs a process group's collectives."""
     asked = dist.group.WORLD if group is None else group
     if not isinstance(asked, Group):
         found = "no process group" if asked is None else asked.name()
         raise bad_value("this group does not run on syncline", found, allowed='init_process_group("syncline")')
-    return asked.backend.communicator
+    return asked.backend
+
+
+def tuner(group: dist.ProcessGroup | None = None) -> Tuner | None:
+    """Returns the tuner of a process group, by default the default group; ``None`` if it has none.
+
+    Raises ``SynclineError`` (SL0102) if the backend of the group is not ``syncline``.
+    """
+    return _backend(group).tuner
 
 
 def _shared() -> First | None:

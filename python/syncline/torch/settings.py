@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from syncline.runtime.rendezvous import Meeting
 from syncline.runtime.security import Security
 from syncline.runtime.settings import Plans, Resources, TimeLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from syncline.runtime import Communicator
+    from syncline.tuning import Mode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +28,12 @@ class Options:
     plans: Plans = field(default_factory=Plans)
     """Plans, with the order or racks of all the job's ranks. List the ranks of a rack one after the other, so that a
     ring crosses between two racks only twice."""
+    groups: str | Callable[[Communicator], Any] | None = None
+    """``probe``: the first group measures its network for some seconds, finds racks, and runs by the plans that are
+    fastest in simulations on it; see ``Communicator.join``."""
+    autotune: Mode = "off"
+    """``on``: follows the speed of large all-reduces of the first group, and tries other plans when it changes.
+    ``observe`` only records what it would try. See :class:`syncline.tuning.Tuner`."""
     in_order: bool = False
     """Whether results are the same bit for bit in every run."""
     meeting: Meeting = field(default_factory=Meeting)

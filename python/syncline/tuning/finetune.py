@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from syncline.tuning.masters import Assignment
 
 BETA, GAMMA, EPSILON = 0.5, 1.0, 1.1
-"""Weights of imbalance and time in a rank's blame, and the ratio of the largest blame to the smallest that is left alone.
-The paper names these parameters, and gives no values."""
+"""Weights of imbalance and time in a rank's blame, and the ratio of the largest blame to the smallest that is left
+alone. The paper names these parameters, and gives no values."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class Finetune:
     def step(self, assignment: Assignment, blames: Sequence[float]) -> Assignment | None:
         """Moves masters from the rank with the highest blame to those with the lowest.
 
-        Global masters move first, then local ones. Returns ``None`` if blames differ little, or if the rank is the master
-        of nothing that another could take over.
+        Global masters move first, then local ones. Returns ``None`` if blames differ little, or if the rank is the
+        master of nothing that another could take over.
         """
         ranked = sorted(range(len(blames)), key=lambda rank: (blames[rank], rank))
         worst = ranked[-1]

@@ -1,8 +1,8 @@
 """All-reduces in which each block of the vector has its own masters (luo2020 4.2.2).
 
-In each group, such as a rack, one rank is the block's *local master*: it sums what the ranks of its group contribute. One
-of the local masters is the block's *global master*: it sums what the local masters have, and sends the result back to
-them, from where it goes to the ranks of each group. Blocks with different masters share the work among all ranks, as
+In each group, such as a rack, one rank is the block's *local master*: it sums what the ranks of its group contribute.
+One of the local masters is the block's *global master*: it sums what the local masters have, and sends the result back
+to them, from where it goes to the ranks of each group. Blocks with different masters share the work among all ranks, as
 unevenly as the assignment says. With one group, this is an all-reduce by sharded parameter servers.
 """
 
@@ -42,8 +42,8 @@ class Assignment:
         """Checks the assignment."""
         for number, ranks in enumerate(self.groups):
             self._group.update(dict.fromkeys(ranks, number))
-        ranks = sum(map(len, self.groups))
-        if sorted(self._group) != list(range(ranks)):
+        count = sum(map(len, self.groups))
+        if sorted(self._group) != list(range(count)):
             raise bad_value("the groups do not have each rank once", str(self.groups), allowed="each rank from 0 once")
         for local, top in zip(self.local, self.top, strict=True):
             wrong = len(local) != len(self.groups) or any(

@@ -1,8 +1,8 @@
 """Assigns masters in one step from measured rates (luo2020 4.2.3, *Quicktune*).
 
 The paper minimises the longest time that a rank needs for the blocks of which it is a master, and approximates that by
-shares proportional to rates. Here a rank's time also has what it sends as a member, and blocks are assigned one by one to
-the masters with which the longest time grows least.
+shares proportional to rates. Here a rank's time also has what it sends as a member, and blocks are assigned one by one
+to the masters with which the longest time grows least.
 """
 
 from __future__ import annotations

@@ -52,8 +52,11 @@ class Sampler:
         self._last: list[float] | None = None
 
     def row(self) -> list[float]:
-        """Returns what this rank measured since the last call: all-reduces, then sent bytes, busy time and round trip to
-        each rank."""
+        """Returns what this rank measured since the last call.
+
+        These are numbers about all-reduces, then for each rank the bytes sent to it, the time busy with them, and the
+        round trip.
+        """
         now = self._totals()
         last, self._last = self._last or [0.0] * len(now), now
         row = [value - before for value, before in zip(now, last, strict=True)]
@@ -86,8 +89,8 @@ class Sampler:
 def combine(rows: Sequence[Sequence[float]]) -> Window:
     """Brings the rows of all ranks together.
 
-    The rate of a rank is the lower one of those at which it sends and receives: bytes over the time for which there were
-    some to send, summed over the other ranks.
+    The rate of a rank is the lower one of those at which it sends and receives: bytes over the time for which there
+    were some to send, summed over the other ranks.
     """
     world = len(rows)
     sent = [[row[OPERATIONS + 3 * other] for other in range(world)] for row in rows]

@@ -1,8 +1,8 @@
 """Follows the network while a job runs: chooses the plans of large all-reduces again when their speed changes.
 
 Luo's Autotune (luo2020 4.2.3), on any plan: a change of speed, or a period, begins a round of *trials*. A trial runs
-all-reduces by other plans for some time, and keeps them if they are faster. The first trial assigns masters from measured
-rates (:mod:`~syncline.tuning.quicktune`), further ones move masters away from the rank that is most to blame
+all-reduces by other plans for some time, and keeps them if they are faster. The first trial assigns masters from
+measured rates (:mod:`~syncline.tuning.quicktune`), further ones move masters away from the rank that is most to blame
 (:mod:`~syncline.tuning.finetune`), and others try plans of the library and sizes of messages.
 """
 
@@ -21,7 +21,7 @@ from syncline.runtime import Rule
 from syncline.tuning import sampling
 from syncline.tuning.finetune import Finetune, blame
 from syncline.tuning.masters import default_blocks, even_groups, groups_of
-from syncline.tuning.quicktune import quicktune
+from syncline.tuning.quicktune import quicktune, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 
 Mode = Literal["off", "observe", "on"]
 
+HOPELESS = 1.3
+"""Plans that are expected to take this many times as long are not tried."""
+LOOKS = 2
+"""Looks in a row that must see a change."""
 GROUP = "syncline tuner"
 """The name of the group whose messages the tuner uses."""
 _log = logging.getLogger("syncline")
@@ -49,8 +53,8 @@ class Settings:
     operations: int = 8
     """The fewest all-reduces between two looks, and in a trial."""
     change: float = 0.2
-    """The change of speed that begins a round of trials, as a fraction (the paper's 20 %). Two looks in a row must see it.
-    """
+    """The change of speed that begins a round of trials, as a fraction (the paper's 20 %). Two looks in a row must see
+    it."""
     period_s: float | None = None
     """Time after which a round begins without a change; ``None`` for never."""
     gain: float = 0.03
@@ -121,12 +125,14 @@ class _Ended(Exception):  # noqa: N818 - it is no error
 class Tuner:
     """Follows the network while ranks of a job run all-reduces. Every rank makes one, at the same point of its program.
 
-    Rank 0 decides, on a thread of its own. ``mode`` is ``on``, ``observe`` (rank 0 records what it would try, and changes
-    nothing) or ``off``. All ranks give the same arguments. Without groups from ``racks`` of the job's plans, all ranks are
-    one group. After :meth:`Communicator.renew <syncline.runtime.Communicator.renew>`, make a new tuner.
+    Rank 0 decides, on a thread of its own. ``mode`` is ``on``, ``observe`` (rank 0 records what it would try, and
+    changes nothing) or ``off``. All ranks give the same arguments. Masters have groups if the job's plans have
+    ``racks``. After :meth:`Communicator.renew <syncline.runtime.Communicator.renew>`, make a new tuner.
 
-    It changes only the rule for all-reduces of more than ``settings.above`` bytes; other rules remain. Lanes and windows
-    remain, too: they belong to connections.
+    It changes only the rule for all-reduces of more than ``settings.above`` bytes; other rules remain. Lanes and
+    windows remain, too: they belong to connections.
+
+    Raises ``SynclineError`` (SL0102) if an argument is not allowed, or ``ranks`` is a group.
     """
 
     def __init__(self, ranks: Communicator, mode: Mode = "on", settings: Settings | None = None) -> None:
@@ -161,7 +167,7 @@ class Tuner:
         return list(self._decisions)
 
     def close(self) -> None:
-        """Ends the tuner. The plans in force remain."""
+        """Ends the tuner. The plans in force remain, except for those of a trial that is under way."""
         self._closed.set()
         if self._thread is not None:
             self._group.close()
@@ -198,7 +204,7 @@ class Tuner:
             period_s = self.settings.period_s
             if math.isnan(reference):
                 reason = "the job began"
-            elif seen >= 2:  # noqa: PLR2004 - two looks in a row
+            elif seen >= LOOKS:
                 reason = f"large all-reduces take {ratio:.2f} times as long as before"
             elif period_s is not None and time.monotonic() - tuned >= period_s:
                 reason = f"{period_s:g} s have passed"
@@ -242,7 +248,7 @@ class Tuner:
 
     def _candidates(self, window: Window) -> Iterator[_Choice]:
         """What to try, the most promising first."""
-        racks = self._before.racks
+        racks: Any = self._before.racks  # a list: those of a communicator are
         groupings = [groups_of(racks), even_groups(self._ranks.world)] if racks else [even_groups(self._ranks.world)]
         if window.known:
             rates = [each.rate_bytes_per_s for each in window.traffic]
@@ -255,14 +261,33 @@ class Tuner:
                 words = "one group" if len(groups) == 1 else f"{len(groups)} groups"
                 name = f"masters by measured rates, in {words}"
                 yield _Choice(name, assignment.plan(), assignment=assignment)
+        even = ("ring", "halving_doubling")
         for algorithm in (*self.settings.algorithms, *(["two_level"] if racks else [])):
+            if algorithm in even and self._is_hopeless(window):
+                continue
             yield _Choice(f"`{algorithm}`", algorithm)
         for message in self.settings.messages:
             if self._choice.algorithm is not None:
                 yield replace(self._choice, name=f"messages of {message} bytes", message=message)
 
+    def _is_hopeless(self, window: Window) -> bool:
+        """Whether plans in which all ranks send as much are not worth a trial.
+
+        That is if the slowest rank would take much longer than any rank takes by the present masters, at the measured
+        rates.
+        """
+        assignment = self._choice.assignment
+        if assignment is None or not window.known:
+            return False
+        rates = [each.rate_bytes_per_s for each in window.traffic]
+        even = 2 * (len(rates) - 1) / len(rates) / min(rates)
+        return even > HOPELESS * max(times(assignment, rates))
+
     def _try(self, candidate: _Choice, before: float, reason: str) -> tuple[float, bool]:
-        """Tries plans. Returns the time over bytes of those that are in force afterwards, and whether these were kept."""
+        """Tries plans.
+
+        Returns the time over bytes with the plans that are in force afterwards, and whether these are the new ones.
+        """
         if (candidate.algorithm, candidate.message) == (self._choice.algorithm, self._choice.message):
             return before, False
         if self.mode == "observe":
@@ -274,8 +299,13 @@ class Tuner:
         except SynclineError as error:
             self._decide(reason, candidate, before, math.nan, why=str(error).splitlines()[0])
             return before, False
-        self._look()  # Operations by both plans are in this window.
-        after = self._look().seconds_per_byte
+        try:
+            self._look()  # Operations by both plans are in this window.
+            after = self._look().seconds_per_byte
+        except _Ended:
+            # The job goes on by plans that are known to be good.
+            self._ranks.change_plans(self._with(present))
+            raise
         if after <= before * (1 - self.settings.gain):
             self._choice = candidate
             self._decide(reason, candidate, before, after, kept=True, why=f"{before / after:.2f} times as fast")

@@ -1,0 +1,251 @@
+"""Chooses the plans of a job by what its ranks measure when it begins.
+
+All ranks probe each other. Rank 0 then finds which of them share a rack, simulates candidates on the measured network,
+and changes the plans of all ranks to the fastest ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from array import array
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from syncline.codes import Code
+from syncline.errors import SynclineError
+from syncline.extras import install
+from syncline.input.problem import error, raise_errors
+from syncline.probing import Wanted, full, probe_job, sampled
+from syncline.runtime import Rule
+from syncline.runtime.racks import BY_RACK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from syncline.distances import Measured, Pair
+    from syncline.grouping import Grouping
+    from syncline.runtime import Communicator, Plans
+
+BUDGET_S, LONGEST_S = 8.0, 64.0
+"""Time for the probe, and the most that it may take if that does not suffice for so many ranks on such a machine."""
+CANDIDATES = ("ring", "halving_doubling", "double_binary_tree", "tree(fan_out=4)", "direct")
+"""Plans that are simulated, beside ``two_level`` on racks of one size."""
+TRIED, REPEATS = 3, 2
+"""Plans of each size that are tried on the network itself, the fastest in simulations, and how often each is."""
+FULL = 32
+"""Most ranks of which all pairs are measured in both directions."""
+MIN_HOSTS = 5
+"""Fewest ranks whose pairs suffice to find groups."""
+SIZES = ((16 << 10, 64 << 10), (512 << 10, 2 << 20), (4 << 20, None))
+"""Sizes of all-reduces for which plans are chosen, and up to which size the choice applies, in bytes."""
+SIMULATED = 128
+"""Most ranks for which candidates are simulated. Beyond that, racks alone decide."""
+_log = logging.getLogger("syncline")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The plans that were chosen, and why."""
+
+    plans: Plans
+    grouping: Grouping | None
+    """The racks that were found; ``None`` if there were too few ranks to look for some."""
+    simulated_s: dict[tuple[str, int], float]
+    """The simulated time of each candidate for each size in bytes."""
+    measured_s: dict[tuple[str, int], float]
+    """The measured time of those that were tried."""
+
+
+def by_probe(ranks: Communicator, *, budget_s: float = BUDGET_S) -> Choice | None:
+    """Probes the ranks of a job, and changes its plans to the fastest for the network between them.
+
+    All ranks call it, with no other operation under way. Returns the choice on rank 0, and ``None`` on the others.
+    Plans of collectives other than the all-reduce follow the racks that are found; rules for them remain.
+
+    ``budget_s`` is doubled if it is too short, up to about a minute.
+
+    Raises ``SynclineError`` if a package of the extra ``group`` is missing (SL0902), or a rank or link failed. If rank
+    0 cannot use the measurements, it logs a warning, and plans remain as they are.
+    """
+    require()
+    measured = _measure(ranks, budget_s)
+    choice = None
+    if ranks.rank == 0:
+        try:
+            choice = choose(measured, ranks.plans, ranks.world)
+        except SynclineError as problem:
+            _log.warning("Plans remain as they are, as no others follow from what ranks measured: %s", problem)
+    trials = _trials(ranks, choice)
+    if choice is not None:
+        choice = replace(choice, measured_s=trials, plans=_with_rules(choice, trials))
+        ranks.change_plans(choice.plans)
+        _log.info("Plans by what ranks measured: %s", _words(choice))
+    ranks.barrier().wait()
+    return choice
+
+
+def _measure(ranks: Communicator, budget_s: float) -> Measured:
+    """Probes, with twice the budget if it is too short, which all ranks find out alike."""
+    schedule = full if ranks.world <= FULL else sampled(0)
+    while True:
+        try:
+            return probe_job(ranks, schedule, Wanted(rtt=True, rate=True, budget_s=budget_s)).measured
+        except SynclineError as problem:
+            too_short = problem.diagnostics[0]["code"] == Code.BAD_DISTANCES
+            if not too_short or 2 * budget_s > LONGEST_S:
+                raise
+            budget_s *= 2
+
+
+def require() -> None:
+    """Raises ``SynclineError`` (SL0902) unless the packages are installed that find groups."""
+    for module, package in (("numpy", "numpy"), ("scipy", "scipy"), ("sklearn", "scikit-learn")):
+        if find_spec(module) is None:
+            message = f"finding groups needs {package}, which is not installed"
+            raise_errors(error(Code.MISSING_PACKAGE, message, help=install("group")))
+
+
+def choose(measured: Measured, plans: Plans, world: int) -> Choice:
+    """Chooses plans for ``world`` ranks with measured round trips and rates. ``plans`` are those that they replace.
+
+    Raises ``SynclineError`` if the measurements cannot be used.
+    """
+    grouping = find_racks(measured)
+    racks = list(grouping.groups) if grouping is not None and grouping.found and len(grouping.groups) == world else None
+    chosen = replace(plans, order=None if racks else plans.order, racks=racks or plans.racks)
+    simulated = simulate(measured, racks) if world <= SIMULATED and len(measured.hosts) == world else {}
+    choice = Choice(chosen, grouping, simulated, {})
+    return replace(choice, plans=_with_rules(choice, {}))
+
+
+def find_racks(measured: Measured) -> Grouping | None:
+    """The racks that measurements show: by rates if these show some, else by round trips.
+
+    Pairs of one round are measured at the same time, so pairs in different racks share the links between racks, and get
+    lower rates where these are slower than the hosts' own together.
+    """
+    from syncline.grouping import Settings, find
+
+    if len(measured.hosts) < MIN_HOSTS:
+        return None
+    found = [find(measured, Settings(by=by)) for by in ("rate", "rtt")]
+    return next((grouping for grouping in found if grouping.found), found[-1])
+
+
+def simulate(measured: Measured, racks: Sequence[int] | None) -> dict[tuple[str, int], float]:
+    """The simulated time of an all-reduce by each candidate, for each size. Names are those that rules take.
+
+    Ranks are in the order of racks. With racks of one size, the network is that of :func:`network`.
+    """
+    from syncline.api import simulate as run
+
+    size = group_size(racks) if racks else None
+    named = {name: name for name in CANDIDATES}
+    if size:
+        named[BY_RACK] = f"{BY_RACK}(group={size})"
+    fabric = network(measured, racks)
+    found: dict[tuple[str, int], float] = {}
+    for nbytes, _ in SIZES:
+        for rule, plan in named.items():
+            scenario = {
+                "fabric": fabric,
+                "network": "flow",
+                "workload": {"collective": "all_reduce", "bytes": f"{nbytes}B"},
+                "collectives": {"algorithms": {"default": {"all_reduce": plan}}},
+            }
+            try:
+                found[rule, nbytes] = run(scenario).summary.step_time_s
+            except SynclineError:
+                # A plan that does not offer this number of ranks is no candidate.
+                if plan == "ring":
+                    raise
+    return found
+
+
+def network(measured: Measured, racks: Sequence[int] | None) -> dict[str, Any]:
+    """The network between ranks as a fabric, with ranks in the order of racks: hosts, and a link from each rack.
+
+    Half of the hosts of a rack send at a time in a round of the probe, most of them to other racks. A rack's link
+    carries what those got together. Without racks of one size, all hosts are at one switch.
+    """
+    world = len(measured.hosts)
+    size = group_size(racks) if racks else None
+
+    def middle(values: Iterable[float | None], default: float) -> float:
+        known = [value for value in values if value]
+        return median(known) if known else default
+
+    def pairs(*, inside: bool) -> list[Pair]:
+        if not racks or size is None:
+            return list(measured.pairs.values())
+        return [pair for (a, b), pair in measured.pairs.items() if (racks[a] == racks[b]) == inside]
+
+    rate = middle((pair.rate_bytes_per_s for pair in pairs(inside=True)), 3e9)
+    rtt = middle((pair.rtt_s for pair in pairs(inside=True)), 60e-6)
+    hosts = {"rate": f"{rate:.0f}B/s", "latency": f"{rtt / 4 * 1e9:.0f}ns"}
+    if size is None or size == world or world % size:
+        return {"switch": {"hosts": world, **hosts}}
+    between = middle((pair.rate_bytes_per_s for pair in pairs(inside=False)), rate)
+    senders = max(size / 2 * (world - size) / (world - 1), 1)
+    uplink = min(between * senders, rate * size)
+    return {
+        "leaf_spine": {"leaves": world // size, "hosts_per_leaf": size, "spines": 1, "uplink_rate": f"{uplink:.0f}B/s"}
+        | hosts
+    }
+
+
+def group_size(racks: Sequence[int]) -> int | None:
+    """The ranks of a rack, if racks can be the groups of a plan: all have the same size, but one may be smaller."""
+    sizes = sorted((racks.count(rack) for rack in set(racks)), reverse=True)
+    return sizes[0] if len(sizes) > 1 and len(set(sizes[:-1])) == 1 else None
+
+
+def _with_rules(choice: Choice, trials: dict[tuple[str, int], float]) -> Plans:
+    """Plans with a rule for each size: the fastest of those tried, else of those simulated."""
+    rules = []
+    above = 0
+    chosen = {up_to for _, up_to in SIZES}
+    others = [rule for rule in choice.plans.rules if rule.kind != "all_reduce" or rule.up_to not in chosen]
+    for nbytes, up_to in SIZES:
+        times = [(seconds, name) for (name, size), seconds in trials.items() if size == nbytes]
+        times = times or [(seconds, name) for (name, size), seconds in choice.simulated_s.items() if size == nbytes]
+        if times:
+            rules.append(Rule("all_reduce", min(times)[1], up_to, above=above))
+        above = up_to or 0
+    return replace(choice.plans, rules=[*rules, *others])
+
+
+def _trials(ranks: Communicator, choice: Choice | None) -> dict[tuple[str, int], float]:
+    """Runs the plans that are fastest in simulations, on all ranks; returns times on rank 0. Only it has a choice."""
+    table: list[tuple[str, int]] = []
+    if choice is not None:
+        for nbytes, _ in SIZES[1:]:
+            by_time = sorted((seconds, name) for (name, size), seconds in choice.simulated_s.items() if size == nbytes)
+            table += [(name, nbytes) for _, name in by_time[:TRIED]]
+    tries = array("q", [len(table)])
+    ranks.broadcast(tries).wait()
+    found: dict[tuple[str, int], float] = {}
+    for number in range(tries[0]):
+        size = array("q", [table[number][1] if table else 0])
+        if choice is not None:
+            rules = [Rule("all_reduce", table[number][0]), *choice.plans.rules]
+            ranks.change_plans(replace(choice.plans, rules=rules))
+        ranks.broadcast(size).wait()
+        values = array("f", bytes(size[0] // 4 * 4))
+        ranks.all_reduce(values).wait()
+        began = time.perf_counter()
+        for _ in range(REPEATS):
+            ranks.all_reduce(values).wait()
+        if table:
+            found[table[number]] = (time.perf_counter() - began) / REPEATS
+    return found
+
+
+def _words(choice: Choice) -> str:
+    """The choice, for people."""
+    racks = "no racks were found" if choice.plans.racks is None else f"racks {choice.plans.racks}"
+    rules = ", ".join(f"{rule.algorithm} up to {rule.up_to or 'any'} bytes" for rule in choice.plans.rules)
+    return f"{racks}; {rules}"
