@@ -36,7 +36,7 @@ def batches(layout: Layout) -> Iterator[Batch]:
         a, b = trunk_ports(at)
         lines.append(f"link add name {a} type veth peer name {b}")
         lines += [f"link set {a} master {trunk.a} up", f"link set {b} master {trunk.b} up"]
-    for host in layout.hosts:
+    for host in layout.everything:
         for nic, port in zip(host.nics, host_ports(host), strict=True):
             inside = layout.namespace(host.number)
             lines.append(f"link add name {port} type veth peer name {nic.interface} netns {inside}")
@@ -44,7 +44,7 @@ def batches(layout: Layout) -> Iterator[Batch]:
     yield "ip", fabric, lines
     ports = _fabric_ports(layout)
     yield "tc", fabric, [line for port, rate in ports for line in shaping(layout, port, rate, layout.queue_bytes)]
-    for host in layout.hosts:
+    for host in layout.everything:
         inside = layout.namespace(host.number)
         lines = ["link set lo up"]
         for nic in host.nics:
@@ -89,7 +89,7 @@ def _fabric_ports(layout: Layout) -> Iterator[tuple[str, int]]:
         # A packet that leaves through one bridge's port arrives at the other bridge.
         yield a, trunk.ab_bits
         yield b, trunk.ba_bits
-    for host in layout.hosts:
+    for host in layout.everything:
         for nic, port in zip(host.nics, host_ports(host), strict=True):
             yield port, nic.down_bits
 
@@ -101,7 +101,7 @@ def trunk_ports(at: int) -> tuple[str, str]:
 
 def host_ports(host: Host) -> list[str]:
     """Returns the names of the bridges' ends of a host's cables."""
-    return [f"h{host.number}n{at}" for at in range(len(host.nics))]
+    return [f"{host.part}n{at}" for at in range(len(host.nics))]
 
 
 def shaping(layout: Layout, device: str, bits: int, queue: int) -> list[str]:

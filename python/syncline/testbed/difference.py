@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from syncline.testbed.layout import Layout
+    from syncline.testbed.traffic.schedule import Tenant
 
 
 def difference(there: Layout, asked: Layout) -> str | None:
@@ -48,6 +49,17 @@ def _properties(layout: Layout) -> Iterator[tuple[str, str]]:
     yield "`shaper`", layout.shaper
     yield "`queue`", size(layout.queue_bytes)
     yield "`congestion_control`", layout.congestion_control
+    yield "tenants", ", ".join(tenant.name for tenant in layout.traffic) or "none"
+    for tenant in layout.traffic:
+        yield f"traffic of {tenant.name}", _words(tenant)
+    for machine in layout.machines:
+        (nic,) = machine.nics
+        yield f"rate of machine {machine.number}", f"{_bits(nic.up_bits)} to {nic.bridge}, {_bits(nic.down_bits)} back"
+
+
+def _words(tenant: Tenant) -> str:
+    """Formats everything that determines a tenant's traffic."""
+    return ", ".join(f"{key} {value}" for key, value in vars(tenant).items() if key != "name")
 
 
 def _bits(rate: int) -> str:

@@ -255,7 +255,7 @@ def _fill(layout: Layout, flows: Sequence[Flow]) -> _Filled:
 def _rates(layout: Layout) -> dict[Link, int]:
     """Returns the rates of links, in bits per second."""
     found: dict[Link, int] = {}
-    for host in layout.hosts:
+    for host in layout.everything:
         for nic in host.nics:
             found[_end(host, nic), nic.bridge] = nic.up_bits
             found[nic.bridge, _end(host, nic)] = nic.down_bits

@@ -104,7 +104,7 @@ def processes(namespace: str) -> list[int]:
 
 def prepare(layout: Layout) -> None:
     """Configures hosts before their interfaces are up."""
-    for host in layout.hosts:
+    for host in layout.everything:
         # If a host has several interfaces on one network, each answers ARP for its own address only.
         per_interface = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "0"}
         values = {f"net/ipv4/conf/all/{key}": value for key, value in per_interface.items()}
@@ -216,8 +216,8 @@ def _place(namespace: str, *, named: bool) -> str:
     testbed, _, part = rest.rpartition(".")
     if prefix != "syncline" or not testbed:
         return namespace
-    host = part.removeprefix("h")
-    of = f"host {host} of {testbed}" if host.isdigit() else f"the switches of {testbed}"
+    kind = {"h": "host", "m": "tenants' machine"}.get(part[:1])
+    of = f"{kind} {part[1:]} of {testbed}" if kind and part[1:].isdigit() else f"the switches of {testbed}"
     return f"of {of}" if not named else f"for {of}"
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from syncline import _core
 from syncline.testbed import direct
 from syncline.testbed.spec import FRAME, MAX_HOSTS, MTU
+from syncline.testbed.traffic.attach import attach, first_of
+from syncline.testbed.traffic.schedule import Tenant, tenant_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,6 +59,13 @@ class Host:
     rack: int
     """Hosts whose first interfaces are on the same bridge are in the same rack."""
     nics: tuple[Nic, ...]
+    tenant: str | None = None
+    """The tenant whose own machine it is. A testbed runs no commands on such a machine."""
+
+    @property
+    def part(self) -> str:
+        """The part of the testbed that it is, in the names of namespaces and interfaces."""
+        return f"h{self.number}" if self.tenant is None else f"m{self.number}"
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,15 @@ class Layout:
     congestion_control: str
     paths: tuple[tuple[int, ...], ...] = ()
     """If hosts are joined directly: the hosts on the way from each host to each other one, including both."""
+    machines: tuple[Host, ...] = ()
+    """Machines of emulated tenants. Their numbers follow those of hosts."""
+    traffic: tuple[Tenant, ...] = ()
+    """The traffic of emulated tenants."""
+
+    @property
+    def everything(self) -> tuple[Host, ...]:
+        """Hosts and the machines of tenants, in the order of their numbers."""
+        return self.hosts + self.machines
 
     @property
     def racks(self) -> int:
@@ -112,12 +130,12 @@ class Layout:
         return namespace(self.name, "fabric")
 
     def namespace(self, host: int) -> str:
-        """Returns the network namespace of a host."""
-        return namespace(self.name, f"h{host}")
+        """Returns the network namespace of a host, or of a tenant's machine."""
+        return namespace(self.name, self.everything[host].part)
 
     def namespaces(self) -> list[str]:
         """Returns all network namespaces, those of hosts first."""
-        return [*(self.namespace(host.number) for host in self.hosts), self.fabric_namespace]
+        return [*(self.namespace(host.number) for host in self.everything), self.fabric_namespace]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns the layout as data for JSON."""
@@ -126,10 +144,19 @@ class Layout:
 
 def from_dict(plain: dict[str, Any]) -> Layout:
     """Restores a layout from the data of :meth:`Layout.as_dict`."""
-    hosts = tuple(Host(**{**host, "nics": tuple(Nic(**nic) for nic in host["nics"])}) for host in plain["hosts"])
-    trunks = tuple(Trunk(**trunk) for trunk in plain["trunks"])
-    paths = tuple(map(tuple, plain["paths"]))
-    return Layout(**{**plain, "hosts": hosts, "bridges": tuple(plain["bridges"]), "trunks": trunks, "paths": paths})
+
+    def hosts(kept: list[dict[str, Any]]) -> tuple[Host, ...]:
+        return tuple(Host(**{**host, "nics": tuple(Nic(**nic) for nic in host["nics"])}) for host in kept)
+
+    parts = {
+        "hosts": hosts(plain["hosts"]),
+        "bridges": tuple(plain["bridges"]),
+        "trunks": tuple(Trunk(**trunk) for trunk in plain["trunks"]),
+        "paths": tuple(map(tuple, plain["paths"])),
+        "machines": hosts(plain["machines"]),
+        "traffic": tuple(map(tenant_from_dict, plain["traffic"])),
+    }
+    return Layout(**{**plain, **parts})
 
 
 def namespace(name: str, part: str) -> str:
@@ -138,7 +165,24 @@ def namespace(name: str, part: str) -> str:
 
 
 def layout(request: TestbedRequest) -> Layout:
-    """Maps a fabric to a layout. Raises :class:`SynclineError` if namespaces and bridges cannot emulate the fabric."""
+    """Maps a fabric and its tenants to a layout.
+
+    Raises :class:`SynclineError` if namespaces and bridges cannot emulate the fabric, or a tenant does not fit into it.
+    """
+    made = _layout(request)
+    machines, tenants = attach(request.spec.traffic, request.source, made, MAX_HOSTS)
+    owners = {number: tenant.name for tenant in tenants for number in (*tenant.senders, *tenant.receivers)}
+    hosts = []
+    for number, machine in enumerate(machines, start=len(made.hosts)):
+        like = first_of(made, machine.rack).nics[0]
+        address = str(ipaddress.IPv4Network(like.subnet)[number + 1])
+        nic = Nic("eth0", address, like.bridge, machine.up_bits, machine.down_bits, 0.0, 0.0)
+        hosts.append(Host(number, machine.rack, (nic,), owners[number]))
+    return replace(made, machines=tuple(hosts), traffic=tuple(tenants))
+
+
+def _layout(request: TestbedRequest) -> Layout:
+    """Maps a fabric to a layout without tenants."""
     fabric = request.fabric
     if fabric["npus"] > MAX_HOSTS:
         request.raise_error("too many hosts for one machine", found=str(fabric["npus"]), allowed=f"at most {MAX_HOSTS}")

@@ -7,12 +7,14 @@ import signal
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 from syncline.testbed import cleanup, commands, kernel, state
 from syncline.testbed.layout import layout, namespace
+from syncline.testbed.traffic import control
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,7 @@ GRACE_S = 3.0
 
 
 def up(request: TestbedRequest) -> Layout:
-    """Brings a testbed up. If that fails or is interrupted, nothing of it is left.
+    """Brings a testbed up, with the traffic of its tenants. If that fails or is interrupted, nothing of it is left.
 
     Raises :class:`SynclineError` if a testbed of its name is up, or if this machine cannot create it.
     """
@@ -36,7 +38,7 @@ def up(request: TestbedRequest) -> Layout:
     return made
 
 
-def _up(request: TestbedRequest, watch: Watch) -> Layout:
+def _up(request: TestbedRequest, watch: Watch, *, traffic: bool = True) -> Layout:
     """Brings a testbed up under a cleanup, from the first namespace on; leaves testbeds of other processes alone."""
     made = layout(request)
     kernel.require()
@@ -52,6 +54,8 @@ def _up(request: TestbedRequest, watch: Watch) -> Layout:
         try:
             state.write(known)
             _make(made)
+            if traffic:
+                control.start(made, state.traffic_socket(made.name))
             state.write(replace(known, complete=True))
         except BaseException:
             _remove(made.name)
@@ -115,19 +119,24 @@ def _end(pids: list[int]) -> None:
 
 
 def _signal(pid: int, number: int) -> bool:
-    """Sends a signal to a process; returns whether the process exists."""
+    """Sends a signal to a process; returns whether the process exists and has not ended."""
     try:
         os.kill(pid, number)
-    except ProcessLookupError:
+        # A process that has ended exists until its parent takes note of it, and some parents never do.
+        status = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return True
+    return status.rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 @contextmanager
-def temporary(request: TestbedRequest) -> Iterator[Layout]:
-    """Runs the block with a testbed that is gone afterwards, even if this process is killed."""
+def temporary(request: TestbedRequest, *, traffic: bool = True) -> Iterator[Layout]:
+    """Runs the block with a testbed that is gone afterwards, even if this process is killed.
+
+    The traffic of tenants is off if ``traffic`` is false.
+    """
     with cleanup.watch() as watch:
-        made = _up(request, watch)
+        made = _up(request, watch, traffic=traffic)
         try:
             yield made
         finally:

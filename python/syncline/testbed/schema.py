@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from syncline.config.schema import as_text, build_of
 from syncline.testbed import spec
+from syncline.testbed.traffic import spec as traffic
 
 FILE = "syncline-testbed.schema.json"
 """Name of the schema's file at the root of the project."""
@@ -11,4 +12,4 @@ FILE = "syncline-testbed.schema.json"
 
 def text() -> str:
     """Returns the text of the schema's file."""
-    return as_text(build_of(spec.Spec, "syncline testbed", (spec,)))
+    return as_text(build_of(spec.Spec, "syncline testbed", (spec, traffic)))

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from syncline.quantity import counted, listed, scaled, time
+from syncline.quantity import counted, listed, scaled, size, time
 from syncline.terminal.table import of_numbers
 from syncline.testbed.check import BUSY, TOLERANCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
     from syncline.testbed.check import Checked
     from syncline.testbed.costs import HostCosts
     from syncline.testbed.layout import Layout
+    from syncline.testbed.traffic.control import TenantState
+    from syncline.testbed.traffic.schedule import Tenant
 
 HOSTS = 32
 """Maximum number of hosts in a list."""
@@ -39,6 +41,7 @@ def overview(layout: Layout) -> str:
     text = f"{counted(len(layout.hosts), 'host')} {where}, {' or '.join(map(bits, rates))}"
     text += f" on each of {' or '.join(map(str, nics))} interfaces" if nics[-1] > 1 else ""
     text += f", {' or '.join(map(bits, between))} between switches" if between else ""
+    text += f", {counted(len(layout.traffic), 'tenant')}" if layout.traffic else ""
     return text
 
 
@@ -62,6 +65,65 @@ def hosts(layout: Layout) -> Iterator[RenderableType]:
     yield table
     if len(layout.hosts) > HOSTS:
         yield Text(f"and {len(layout.hosts) - HOSTS} more; --json lists all", "dim")
+
+
+def tenants(layout: Layout) -> Iterator[RenderableType]:
+    """Yields a table of what tenants send, if there are any."""
+    if layout.traffic:
+        yield ""
+        table = of_numbers("tenant", "from", "to", "traffic")
+        for tenant in layout.traffic:
+            table.add_row(tenant.name, _ends(layout, tenant.senders), _ends(layout, tenant.receivers), _pattern(tenant))
+        yield table
+
+
+def counters(layout: Layout, states: Sequence[TenantState]) -> Iterator[RenderableType]:
+    """Yields a table of what tenants have sent. Without ``states``, their traffic is off as a whole."""
+    if not layout.traffic:
+        return
+    yield ""
+    if not states:
+        yield Text(f"The traffic is off. Switch it on: syncline testbed traffic {layout.name} on", "dim")
+        return
+    table = of_numbers("tenant", "on for", "open", "begun", "complete", "blocked", "sent", "sent again", "received")
+    for state in states:
+        on_for, found = state.on_for_s, state.counters
+        table.add_row(
+            state.name,
+            "off" if on_for is None else time(on_for),
+            str(state.open),
+            str(found.begun),
+            str(found.complete),
+            str(found.blocked),
+            size(found.sent_bytes),
+            size(found.retransmitted_bytes),
+            size(found.received_bytes),
+        )
+    yield table
+    for state in states:
+        if state.counters.failed:
+            failed = counted(state.counters.failed, "flow")
+            yield Text(f"{state.name}: {failed} failed, the last with: {state.counters.error}", "yellow")
+
+
+def _ends(layout: Layout, numbers: Sequence[int]) -> str:
+    """Describes where the flows of a tenant begin or end, such as ``rack 0, 1`` or ``host 3``."""
+    own = numbers[0] >= len(layout.hosts)
+    where = dict.fromkeys(layout.everything[number].rack if own else number for number in numbers)
+    return f"{'rack' if own else 'host'} {', '.join(map(str, where))}"
+
+
+def _pattern(tenant: Tenant) -> str:
+    """Describes the flows of a tenant, such as ``2 flows, tcp, 100 Mb/s, on 2 s, off 3 s (exponential)``."""
+    how = f"{tenant.protocol}, {bits(tenant.rate_bits) if tenant.rate_bits else 'greedy'}"
+    heavy = f" {tenant.shape:g}" if tenant.distribution == "pareto" else ""
+    if tenant.interarrival_s:
+        mean = f"{size(tenant.size_bytes)} each {time(tenant.interarrival_s)}"
+        return f"{how}, {mean} ({tenant.distribution}{heavy}), up to {counted(tenant.flows, 'flow')}"
+    text = f"{counted(tenant.flows, 'flow')}, {how}"
+    if not tenant.on_s:
+        return f"{text}, always on"
+    return f"{text}, on {time(tenant.on_s)}, off {time(tenant.off_s)} ({tenant.distribution}{heavy})"
 
 
 def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None = None) -> Iterator[RenderableType]:

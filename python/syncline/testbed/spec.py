@@ -20,6 +20,7 @@ from syncline.input.problem import error, raise_errors
 from syncline.input.source import Override, Source, from_argument
 from syncline.input.units import Bytes
 from syncline.schemas import SCENARIO, TESTBED
+from syncline.testbed.traffic.spec import MAX_TENANTS, TrafficTenant
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,6 +88,8 @@ class Spec(Strict):
     """Network for the addresses of hosts, within those for private use (RFC 1918): 10.0.0.0/8, 172.16.0.0/12 or
     192.168.0.0/16. First interfaces of hosts are in its first subnet of 256 addresses, others in the next ones. Each
     pair of hosts that are joined directly has a subnet of its own."""
+    traffic: list[TrafficTenant] = Field(default_factory=list, max_length=MAX_TENANTS)
+    """Traffic of other tenants that share the fabric: on-off sources, or flows that arrive as a Poisson process."""
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,9 @@ def write(known: TestbedState) -> None:
 
 
 def forget(name: str) -> None:
-    """Removes the file of a testbed that is gone."""
+    """Removes the files of a testbed that is gone."""
     _path(name).unlink(missing_ok=True)
+    traffic_socket(name).unlink(missing_ok=True)
 
 
 def find(name: str) -> TestbedState | None:
@@ -124,6 +125,11 @@ def _unknown(name: str) -> NoReturn:
             help="bring it up: syncline testbed up SPEC.yaml",
         )
     )
+
+
+def traffic_socket(name: str) -> Path:
+    """Returns the Unix socket of the process that sends the traffic of a testbed's tenants."""
+    return FOLDER / f"{name}.traffic"
 
 
 def _path(name: str) -> Path:

@@ -90,13 +90,33 @@ def status(
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """List all testbeds, or the hosts of one testbed.
+    """List all testbeds, or the hosts of one testbed and what its tenants have sent.
 
     Exit status: 0 done, 2 no such testbed, 3 unreadable input.
     """
     from syncline.cli.commands.testbed import status as call
 
     return call(which, as_json=json)
+
+
+@app.command()
+def traffic(
+    which: Annotated[str, typer.Argument(metavar="NAME", help="A testbed that is up, by its name or its file.")],
+    state: Annotated[str, typer.Argument(metavar="on|off", help="Whether tenants send.")],
+    tenants: Annotated[
+        list[str] | None, typer.Argument(metavar="TENANT...", help="Names of tenants (default: all tenants).")
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Switch the traffic of emulated tenants off; or on, from the beginning of its schedule.
+
+    Needs root. Exit status: 0 done, 2 no such testbed or tenant, 3 unreadable input, 6 the traffic cannot start.
+    """
+    from syncline.cli.commands.testbed import traffic as call
+
+    return call(which, state, tenants or [], as_json=json, quiet=quiet)
 
 
 @app.command()

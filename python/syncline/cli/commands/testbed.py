@@ -35,10 +35,10 @@ def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
     if as_json:
         show_json({"exit_status": 0, "testbed": made.as_dict(), "diagnostics": cautions})
         return 0
-    from syncline.testbed.screen import hosts
+    from syncline.testbed.screen import hosts, tenants
 
     if not quiet:
-        show(*hosts(made))
+        show(*hosts(made), *tenants(made))
         say(f"Run a command on all hosts: syncline testbed run {made.name} -- COMMAND")
     return 0
 
@@ -60,15 +60,18 @@ def down(which: Sequence[str], *, every: bool) -> int:
 
 
 def status(which: str | None, *, as_json: bool) -> int:
-    """Lists all testbeds, or the hosts of one; returns the exit status."""
+    """Lists all testbeds, or the hosts and tenants of one; returns the exit status."""
     from syncline.testbed import screen, state
+    from syncline.testbed.traffic import control
 
     if which is not None:
         layout = state.require(_name(which)).layout
+        tenants = control.states(state.traffic_socket(layout.name)) or []
         if as_json:
-            show_json({"exit_status": 0, "testbed": layout.as_dict()})
+            told = {"testbed": layout.as_dict(), "tenants": [tenant.as_dict() for tenant in tenants]}
+            show_json({"exit_status": 0, **told})
         else:
-            show(*screen.hosts(layout))
+            show(*screen.hosts(layout), *screen.tenants(layout), *screen.counters(layout, tenants))
         return 0
     found = {name: state.find(name) for name in state.names()}
     if as_json:
@@ -83,6 +86,24 @@ def status(which: str | None, *, as_json: bool) -> int:
             show(f"{name}  left over; remove it: syncline testbed down {name}")
     if not found:
         say("There is no testbed. Bring one up: syncline testbed up SPEC.yaml")
+    return 0
+
+
+def traffic(which: str, wanted: str, names: Sequence[str], *, as_json: bool, quiet: bool) -> int:
+    """Switches tenants of a testbed on or off; returns the exit status."""
+    from syncline.testbed import kernel, screen, state
+    from syncline.testbed.traffic import control
+
+    if wanted not in ("on", "off"):
+        raise_errors(error(Code.BAD_VALUE, "value not allowed", found=shown(wanted), allowed="on or off"))
+    kernel.require()
+    with state.locked():
+        layout = state.require(_name(which)).layout
+        tenants = control.switch(layout, state.traffic_socket(layout.name), names, on=wanted == "on")
+    if as_json:
+        show_json({"exit_status": 0, "tenants": [tenant.as_dict() for tenant in tenants]})
+    elif not quiet:
+        show(*screen.counters(layout, tenants))
     return 0
 
 
@@ -109,13 +130,15 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
     """Measures a testbed, and with ``save`` its host costs; returns the exit status."""
     from syncline.quantity import duration
     from syncline.testbed import check as testing
-    from syncline.testbed import costs
+    from syncline.testbed import costs, state
+    from syncline.testbed.traffic import control
 
     host_costs, unsaved = None, None
     silent = quiet or as_json
 
     def expect(layout: Layout) -> None:
         whole = testing.require(layout)
+        control.require_off(layout, state.traffic_socket(layout.name))
         if save is not None:
             require_writable(save)
         if not silent:
@@ -124,7 +147,10 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
                 "the file."
             )
 
-    with _testbed(which, sets, expect, quiet=silent) as (layout, cautions), Waiting(quiet=silent) as progress:
+    with (
+        _testbed(which, sets, expect, quiet=silent, traffic=False) as (layout, cautions),
+        Waiting(quiet=silent) as progress,
+    ):
         found = testing.check(layout, tell=progress)
         if save is not None:
             progress(1.0, "measuring host costs")
@@ -153,12 +179,12 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
 
 @contextlib.contextmanager
 def _testbed(
-    which: str, sets: Iterable[str], expect: Callable[[Layout], None], *, quiet: bool
+    which: str, sets: Iterable[str], expect: Callable[[Layout], None], *, quiet: bool, traffic: bool = True
 ) -> Iterator[tuple[Layout, list[Diagnostic]]]:
     """Finds a testbed by its name, or by its file; gives its layout, and the warnings about the file.
 
-    A file's testbed that is not up is brought up for the duration of the context. ``expect`` is called before that,
-    and raises if the testbed cannot do what the command needs.
+    A file's testbed that is not up is brought up for the duration of the context, with the traffic of its tenants if
+    ``traffic`` is true. ``expect`` is called before that, and raises if the testbed cannot do what the command needs.
     """
     from syncline.testbed import kernel, lifecycle, state
     from syncline.testbed.layout import layout
@@ -182,7 +208,7 @@ def _testbed(
         yield wanted, cautions
         return
     expect(wanted)
-    with lifecycle.temporary(request) as made:
+    with lifecycle.temporary(request, traffic=traffic) as made:
         yield made, cautions
 
 
