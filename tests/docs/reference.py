@@ -127,6 +127,14 @@ JOINT_PARTS = {
 }
 """The same for the schema of specs for strategy and topology."""
 
+TESTBED_PARTS = {
+    "OnOffTenant": ("On-off sources", "on-off sources"),
+    "PoissonTenant": ("Poisson arrivals", "Poisson arrivals"),
+    "TenantHosts": ("Ends of flows", "host"),
+    "TenantRacks": ("Ends of flows", "rack"),
+}
+"""The same for the schema of testbeds."""
+
 SOURCES = {
     "Collectives.all_reduce": "astra2020 III-D, hier2021 III-B, dlrm2020 Table II",
     "Collectives.algorithms": "hier2021 Table I (default)",
@@ -270,7 +278,7 @@ def _shown(value: Any) -> str:
 
 
 def _definition(name: str) -> Any:
-    return (SCHEMA["definitions"] | DESIGN["definitions"] | JOINT["definitions"])[name]
+    return (SCHEMA["definitions"] | DESIGN["definitions"] | JOINT["definitions"] | TESTBED["definitions"])[name]
 
 
 def _reference(entry: dict[str, Any]) -> str | None:
@@ -280,7 +288,7 @@ def _reference(entry: dict[str, Any]) -> str | None:
 
 def _type(entry: dict[str, Any]) -> str:
     if name := _reference(entry):
-        heading, word = (PARTS | DESIGN_PARTS | JOINT_PARTS)[name]
+        heading, word = (PARTS | DESIGN_PARTS | JOINT_PARTS | TESTBED_PARTS)[name]
         return f"[{word}](#{re.sub(r'[^a-z0-9-]', '', heading.lower().replace(' ', '-'))})"
     for joint in ("anyOf", "oneOf"):
         if joint in entry:

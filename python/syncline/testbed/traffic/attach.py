@@ -133,6 +133,7 @@ class _Attached:
                 "too many hosts for one machine, with those of tenants",
                 found=str(hosts),
                 allowed=f"at most {max_hosts}",
+                help="give tenants fewer `machines`, or the fabric fewer hosts",
             )
         if flows > MAX_FLOWS:
             self.refuse(

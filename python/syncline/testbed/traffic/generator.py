@@ -26,7 +26,7 @@ import time
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from syncline.testbed.traffic.schedule import Tenant, bursts, tenant_from_dict
+from syncline.testbed.traffic.schedule import FOREVER, Tenant, bursts, tenant_from_dict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +51,8 @@ MAX_DATAGRAMS = 44
 """Most datagrams of one call: together they must be shorter than 64 KiB."""
 DATAGRAMS_S = 0.004
 """Datagrams of this time are sent together."""
+RECEIVE_BUFFER = 4 << 20
+"""Bytes of datagrams that wait in a receiver's kernel while the process does something else."""
 LATE_S = 0.1
 """If the process is later than this, it does not send what it missed."""
 
@@ -58,6 +60,7 @@ LATE_S = 0.1
 _CLONE_NEWNET = 0x40000000
 _SO_MAX_PACING_RATE = 47
 _TCP_NOTSENT_LOWAT = 25
+_SO_RCVBUFFORCE = 33
 _SOL_UDP, _UDP_SEGMENT, _UDP_GRO = 17, 103, 104
 _BYTES_SENT = struct.Struct("=200xQQ")
 """``tcpi_bytes_sent`` and ``tcpi_bytes_retrans`` of ``struct tcp_info`` (Linux 4.19)."""
@@ -101,7 +104,7 @@ class Plan:
 
 @dataclass
 class Counters:
-    """What a tenant has sent so far, of all times that its traffic was on."""
+    """What a tenant has sent since its traffic was last switched on."""
 
     begun: int = 0
     """Flows that have begun."""
@@ -150,11 +153,18 @@ class _Flow:
 
     def __init__(self, tenant: _Running, burst: Burst, sock: socket.socket) -> None:
         self.tenant, self.burst, self.sock = tenant, burst, sock
-        self.left = burst.size_bytes or None
-        """Bytes that are still to be sent; ``None`` if the flow has no size."""
+        self.left = burst.size_bytes or self._most()
+        """Bytes that are still to be sent; ``None`` if there is no limit."""
         self.own = sock.getsockname()[:2]
         """Its address and port, by which the receiving end knows it."""
         self.closed = False
+
+    def _most(self) -> int | None:
+        """Returns the bytes that a burst may send: the kernel does not pace the first ten packets of a connection."""
+        tenant, seconds = self.tenant.tenant, self.burst.end_s - self.burst.begin_s
+        if tenant.protocol == "udp" or not tenant.rate_bits or seconds == FOREVER:
+            return None
+        return max(1, round(tenant.rate_bits / 8 * seconds))
 
     def sent(self) -> tuple[int, int]:
         """Returns the bytes of payload that TCP has sent and sent again."""
@@ -237,6 +247,7 @@ class Generator:
         for flow in list(running.flows):
             self._end(flow)
         if on:
+            running.counters = Counters()
             running.began_s = time.monotonic()
             running.schedule = bursts(running.tenant)
             self._next(running)
@@ -334,17 +345,17 @@ class Generator:
             self._send_datagrams(flow)
         else:
             self._watch(sock, select.EPOLLOUT, lambda event: self._send(flow, event))
-        if (end_s := running.began_s + burst.end_s) < float("inf"):
-            self._later(end_s, lambda: self._end(flow))
+        if burst.end_s < FOREVER:
+            self._later(running.began_s + burst.end_s, lambda: self._end(flow))
 
     def _send(self, flow: _Flow, event: int) -> None:
         """Sends what the kernel takes of a TCP flow."""
         try:
             if flow.left == 0:
-                # The receiver closes when it has received everything.
+                # The receiver closes when it has received a whole flow. A burst that has sent all waits for its end.
                 if event & (select.EPOLLIN | select.EPOLLHUP | select.EPOLLERR):
                     flow.sock.recv(1)
-                    self._end(flow, complete=True)
+                    self._end(flow, complete=bool(flow.burst.size_bytes))
                 return
             most = BLOCK if flow.left is None else min(BLOCK, flow.left)
             sent = flow.sock.send(self._block[:most])
@@ -358,7 +369,8 @@ class Generator:
         if flow.left is not None:
             flow.left -= sent
             if flow.left == 0:
-                flow.sock.shutdown(socket.SHUT_WR)
+                if flow.burst.size_bytes:
+                    flow.sock.shutdown(socket.SHUT_WR)
                 self._poll.modify(flow.sock, select.EPOLLIN)
 
     def _send_datagrams(self, flow: _Flow) -> None:
@@ -434,7 +446,7 @@ class Generator:
             sock = self._namespaces.socket(number, socket.SOCK_DGRAM)
             sock.bind((address, PORT))
             sock.setsockopt(_SOL_UDP, _UDP_GRO, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+            sock.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, RECEIVE_BUFFER)
             self._watch(sock, select.EPOLLIN, lambda _: self._receive_datagrams(sock))
 
     def _accept(self, listener: socket.socket) -> None:

@@ -52,12 +52,12 @@ class Tenant:
     start_s: float
     """When the tenant's traffic begins, in seconds after traffic is switched on."""
     until_s: float
-    """When it ends, in seconds; 0 if it does not end."""
+    """When bursts end and no more flows arrive, in seconds; 0 for never."""
     seed: int
 
     @property
     def end_s(self) -> float:
-        """When the traffic ends; infinite if it does not."""
+        """When bursts end and no more flows arrive; infinite for never."""
         return self.until_s or FOREVER
 
 
@@ -124,7 +124,7 @@ def _arrivals(tenant: Tenant) -> Iterator[Burst]:
         if now >= tenant.end_s:
             return
         size = max(1, round(_value(tenant, tenant.size_bytes, sizes)))
-        yield Burst(number, now, tenant.end_s, *pair(), size)
+        yield Burst(number, now, FOREVER, *pair(), size)
 
 
 def _generator(tenant: Tenant, source: int, what: str) -> random.Random:

@@ -118,7 +118,7 @@ class _Tenant(Strict):
     start: LongTime = "0s"
     """When the traffic begins, after traffic is switched on."""
     until: LongTime | None = None
-    """When it ends, after traffic is switched on. Without it, when the testbed is taken down."""
+    """When it ends, after traffic is switched on: bursts stop, and no more flows arrive. Without it, never."""
     seed: Seed = 0
     """Seed of everything random. Tenants with the same seed but different names draw different numbers."""
 
@@ -126,7 +126,9 @@ class _Tenant(Strict):
     def _rate_times_and_machines(self) -> _Tenant:
         if self.protocol == "udp" and self.rate == "greedy":
             raise validation_error(
-                "UDP needs a rate, because it has no congestion control", help="add `rate`, such as `rate: 100Mb/s`"
+                "UDP needs a rate, because it has no congestion control",
+                help="add `rate`, such as `rate: 100Mb/s`",
+                at=("protocol",),
             )
         if self.until is not None and ps(self.until) <= ps(self.start):
             raise validation_error("the traffic ends before it begins", found=self.until, at=("until",))
