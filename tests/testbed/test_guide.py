@@ -17,7 +17,7 @@ NOT_HERE = ("python train.py", "torchrun", "bash")
 
 @needs_namespaces
 def test_the_commands_of_the_guide_succeed(cli, request: pytest.FixtureRequest):
-    request.addfinalizer(lambda: cli("testbed", "down", "two-racks"))
+    request.addfinalizer(lambda: [cli("testbed", "down", name) for name in ("two-racks", "cloud")])
     ran = []
     for block in blocks(GUIDE):
         if block.title:
@@ -34,4 +34,5 @@ def test_the_commands_of_the_guide_succeed(cli, request: pytest.FixtureRequest):
                 # A busy machine may not reach the rates of the file.
                 assert done.returncode in ((0, 1) if "check" in words else (0,)), (command.text, done.stderr)
                 ran.append(words[1])
-    assert ran == ["run", "up", "status", "down", "run", "run", "check", "check"]
+    kept, cloud = ["up", "status", "down"], ["up", "status", "traffic", "traffic", "down"]
+    assert ran == ["run", *kept, "run", "run", *cloud, "check", "check"]
