@@ -8,6 +8,7 @@ import json
 import pytest
 
 from syncline.errors import SynclineError
+from syncline.input.source import Override
 from syncline.testbed import commands
 from syncline.testbed.difference import difference
 from syncline.testbed.flows import Flow, Port, shares, way
@@ -114,6 +115,21 @@ def test_addresses_are_different_with_several_interfaces(made):
 def test_hosts_that_are_joined_directly_may_have_tenants(made):
     found = made(SQUARE + "{ from: { host: 0 }, to: { host: [1, 2] } }\n")
     assert (found.machines, found.traffic[0].receivers) == ((), (1, 2))
+
+
+def test_an_override_adds_tenants_to_a_scenario(cli):
+    text = "schema: syncline/1\nworkload: { collective: all_reduce, bytes: 1MB }\n"
+    file = cli.write(
+        "job.yaml", text + "fabric: { leaf_spine: { leaves: 2, hosts_per_leaf: 2, spines: 1, rate: 1Gb/s } }\n"
+    )
+    given = Override.parse("traffic=[{from: {rack: 0}, to: {rack: 1}, seed: 3}]")
+    found = layout(read(str(cli.folder / file), [given]))
+    assert [(each.senders, each.receivers, each.seed) for each in found.traffic] == [((4,), (5,), 3)]
+    wrong = Override.parse("traffic=[{from: {rack: 0}, to: {rack: 2}}]")
+    with pytest.raises(SynclineError) as refused:
+        layout(read(str(cli.folder / file), [wrong]))
+    (problem,) = refused.value.diagnostics
+    assert (problem["key"], problem["place"]["file"]) == ("traffic.0.to.rack", "--set")
 
 
 def test_numbers_of_the_file_are_plain_numbers(made):

@@ -112,7 +112,7 @@ class TestbedRequest:
 
 
 def read(path: str, overrides: Iterable[Override] = ()) -> TestbedRequest:
-    """Reads a testbed's file, or the fabric and name of a scenario.
+    """Reads a testbed's file, or the fabric and name of a scenario. An override may add tenants to a scenario.
 
     Raises :class:`SynclineError` with all errors in the file.
     """
@@ -123,7 +123,7 @@ def read(path: str, overrides: Iterable[Override] = ()) -> TestbedRequest:
     keys = dict(source.root.value)
     schema = source.root.at(("schema",))
     if "workload" in keys or "jobs" in keys or (schema is not None and schema.value == SCENARIO):
-        keys = {key: node for key, node in keys.items() if key in ("name", "fabric")}
+        keys = {key: node for key, node in keys.items() if key in ("name", "fabric", "traffic")}
         if (name := keys.get("name")) is not None and not (isinstance(name.value, str) and _NAME.fullmatch(name.value)):
             del keys["name"]
     spec = check(Source(Node(keys, source.root.mark), source.file), Spec, Whole("the testbed"))

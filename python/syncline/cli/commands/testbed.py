@@ -71,7 +71,11 @@ def status(which: str | None, *, as_json: bool) -> int:
             told = {"testbed": layout.as_dict(), "tenants": [tenant.as_dict() for tenant in tenants]}
             show_json({"exit_status": 0, **told})
         else:
-            show(*screen.hosts(layout), *screen.tenants(layout), *screen.counters(layout, tenants))
+            show(*screen.hosts(layout), *screen.tenants(layout))
+            if os.geteuid() == 0:
+                show(*screen.counters(layout, tenants))
+            elif layout.traffic:
+                say("What tenants have sent is shown to root.")
         return 0
     found = {name: state.find(name) for name in state.names()}
     if as_json:
