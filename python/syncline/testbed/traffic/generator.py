@@ -38,6 +38,9 @@ PORT = 29_497
 LOOK_S = 1.0
 """How often the process looks whether its testbed still exists."""
 
+DRAIN_S = 5.0
+"""How long packets of a flow that has ended may be on their way."""
+
 BLOCK = 1 << 20
 """Most bytes of one call that sends or receives."""
 PACED_S = 0.01
@@ -157,6 +160,8 @@ class _Flow:
         """Bytes that are still to be sent; ``None`` if there is no limit."""
         self.own = sock.getsockname()[:2]
         """Its address and port, by which the receiving end knows it."""
+        self.receiver: socket.socket | None = None
+        """Its receiving end, once TCP has connected the two."""
         self.closed = False
 
     def _most(self) -> int | None:
@@ -201,9 +206,8 @@ class Generator:
         self._ended = False
         self._block = memoryview(bytearray(BLOCK))
         self._tenants = {tenant.name: _Running(tenant) for tenant in plan.tenants}
-        self._senders: dict[tuple[str, int], _Running] = {}
-        """The tenants of flows by the sender's address and port, until the receiving end of the flow is known."""
-        self._receiving: set[socket.socket] = set()
+        self._senders: dict[tuple[str, int], _Flow] = {}
+        """Flows by the sender's address and port; those of TCP only until their receiving ends are known."""
         for number in {number for tenant in plan.tenants for number in tenant.receivers}:
             self._listen(number, plan.ends[number].address)
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
@@ -340,7 +344,7 @@ class Generator:
             counters.failed, counters.error = counters.failed + 1, str(problem)
             return
         running.flows.add(flow)
-        self._senders[flow.own] = running
+        self._senders[flow.own] = flow
         if udp:
             self._send_datagrams(flow)
         else:
@@ -422,16 +426,23 @@ class Generator:
                 # Reset the connection, so that nothing is sent after the end.
                 flow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._forget(flow.sock)
-        else:
-            # Datagrams on their way still count.
-            self._later(time.monotonic() + LOOK_S, lambda: self._lose(flow.own, running))
+        # What is on its way still counts. The receiving end does not notice the end of a flow if the reset is lost.
+        self._later(time.monotonic() + DRAIN_S, lambda: self._drained(flow))
         running.counters.complete += complete
         flow.sock.close()
 
-    def _lose(self, own: tuple[str, int], running: _Running) -> None:
-        """Forgets the sender of datagrams, unless a new flow has its port."""
-        if self._senders.get(own) is running and all(flow.own != own for flow in running.flows):
-            del self._senders[own]
+    def _drained(self, flow: _Flow) -> None:
+        """Forgets a flow that has ended."""
+        if self._senders.get(flow.own) is flow:
+            del self._senders[flow.own]
+        if flow.receiver is not None:
+            self._close(flow.receiver)
+
+    def _close(self, receiver: socket.socket) -> None:
+        """Closes the receiving end of a TCP flow, if it is open."""
+        if receiver.fileno() >= 0:
+            self._forget(receiver)
+            receiver.close()
 
     def _listen(self, number: int, address: str) -> None:
         """Receives flows at a host or machine."""
@@ -454,14 +465,14 @@ class Generator:
             sock, peer = listener.accept()
         except OSError:
             return
-        running = self._senders.pop(peer[:2], None)
-        if running is None:
+        flow = self._senders.pop(peer[:2], None)
+        if flow is None:
             # The flow has ended already, or this is no flow of a tenant.
             sock.close()
             return
+        running, flow.receiver = flow.tenant, sock
         sock.settimeout(0)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _backlog(running.tenant.rate_bits / 8) // 2)
-        self._receiving.add(sock)
         self._watch(sock, select.EPOLLIN, lambda _: self._receive(sock, running))
 
     def _receive(self, sock: socket.socket, running: _Running) -> None:
@@ -475,17 +486,15 @@ class Generator:
             count = 0
         running.counters.received_bytes += count
         if not count:
-            self._forget(sock)
-            self._receiving.discard(sock)
-            sock.close()
+            self._close(sock)
 
     def _receive_datagrams(self, sock: socket.socket) -> None:
         try:
             count, peer = sock.recvfrom_into(self._block, BLOCK, socket.MSG_TRUNC)
         except OSError:
             return
-        if (running := self._senders.get(peer[:2])) is not None:
-            running.counters.received_bytes += count
+        if (flow := self._senders.get(peer[:2])) is not None:
+            flow.tenant.counters.received_bytes += count
 
 
 def _backlog(bytes_per_s: float) -> int:
