@@ -46,8 +46,8 @@ def test_racks_are_found_by_rates_and_decide_the_order():
     assert by_size[-1] in ("ring", "two_level")
     large = 4 << 20
     assert choice.simulated_s["ring", large] < 0.7 * choice.simulated_s["direct", large]
-    # A ring by racks is bound by the links between racks, which carry 1.6 of the rates between pairs: 2 * 15 / 16 of the
-    # vector.
+    # A ring by racks is bound by the links between racks, which carry 1.6 of the rates between pairs: 2 * 15 / 16 of
+    # the vector.
     assert choice.simulated_s["ring", large] == pytest.approx(2 * 15 / 16 * large / (1.6 * 58.5e6), rel=0.02)
 
 

@@ -10,6 +10,7 @@ import math
 import threading
 from array import array
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from syncline.errors import SynclineError
@@ -25,7 +26,12 @@ DEADLINE_S = 3e8
 ASK, ANSWER = range(2)
 """Tags."""
 OPERATIONS = 3
-"""Numbers about operations in a row: their count, bytes and time. Three for each rank follow."""
+"""Numbers about operations in a row: their count, bytes and time."""
+MOST = 4
+"""How much faster than the one in the middle a rank can be."""
+PEER = 4
+"""Numbers about each rank that follow: bytes sent to it, the time busy with them, the round trip and the kernel's rate.
+"""
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Window:
 
     operations: int
     """All-reduces that the tuner looks after."""
+    mean_bytes: float
+    """The mean size of their vectors."""
     seconds_per_byte: float
     """The time of these all-reduces over the bytes of their vectors, on the rank that waited least for others; not a
     number if there were none."""
@@ -54,14 +62,14 @@ class Sampler:
     def row(self) -> list[float]:
         """Returns what this rank measured since the last call.
 
-        These are numbers about all-reduces, then for each rank the bytes sent to it, the time busy with them, and the
-        round trip.
+        These are :data:`OPERATIONS` numbers about all-reduces, then :data:`PEER` about each rank.
         """
         now = self._totals()
         last, self._last = self._last or [0.0] * len(now), now
         row = [value - before for value, before in zip(now, last, strict=True)]
-        # Round trips are no totals.
-        row[OPERATIONS + 2 :: 3] = now[OPERATIONS + 2 :: 3]
+        # Round trips and the kernel's rates are no totals.
+        for first in (OPERATIONS + 2, OPERATIONS + 3):
+            row[first::PEER] = now[first::PEER]
         return row
 
     def operations(self) -> int:
@@ -70,7 +78,7 @@ class Sampler:
         return int(self._totals()[0] - before)
 
     def _totals(self) -> list[float]:
-        totals = [0.0] * (OPERATIONS + 3 * self._ranks.world)
+        totals = [0.0] * (OPERATIONS + PEER * self._ranks.world)
         for each in self._ranks.operation_times:
             if each.kind == "all_reduce" and each.from_bytes > self._above:
                 totals[0] += each.count
@@ -78,38 +86,44 @@ class Sampler:
                 totals[2] += each.total_s
         places = {rank: place for place, rank in enumerate(self._ranks.ranks)}
         for connection in self._ranks.connections:
-            at = OPERATIONS + 3 * places[connection.rank]
+            at = OPERATIONS + PEER * places[connection.rank]
             totals[at] += connection.sent_bytes
             if connection.tcp is not None:
                 totals[at + 1] += connection.tcp.busy_s
                 totals[at + 2] = max(totals[at + 2], connection.tcp.round_trip_s)
+                totals[at + 3] += connection.tcp.delivery_rate_bytes_per_s
         return totals
 
 
 def combine(rows: Sequence[Sequence[float]]) -> Window:
     """Brings the rows of all ranks together.
 
-    The rate of a rank is the lower one of those at which it sends and receives: bytes over the time for which there
-    were some to send, summed over the other ranks.
+    The rate of a rank is the lower one of those at which it sends and receives, summed over the other ranks. The rate
+    of a connection is that of its bytes while there were some to send, or the kernel's if that is higher: a connection
+    that waits for others has bytes to send all the time, and few of them. The kernel takes bursts for high rates, so a
+    rank has at most :data:`MOST` times the rate in the middle.
     """
     world = len(rows)
-    sent = [[row[OPERATIONS + 3 * other] for other in range(world)] for row in rows]
-    busy = [[row[OPERATIONS + 3 * other + 1] for other in range(world)] for row in rows]
-    trips = [max(row[OPERATIONS + 2 :: 3]) for row in rows]
+    sent, busy, trips, kernel = ([row[OPERATIONS + at :: PEER] for row in rows] for at in range(PEER))
 
     def rate(source: int, target: int) -> float:
-        return sent[source][target] / busy[source][target] if busy[source][target] > 0 else 0.0
+        time_s = busy[source][target]
+        return max(sent[source][target] / time_s if time_s > 0 else 0.0, kernel[source][target])
 
     others = [[other for other in range(world) if other != rank] for rank in range(world)]
     rates = [
         min(sum(rate(rank, other) for other in others[rank]), sum(rate(other, rank) for other in others[rank]))
         for rank in range(world)
     ]
+    most = MOST * median(rates)
     times = [row[2] / row[1] for row in rows if row[1] > 0]
     return Window(
         operations=int(min(row[0] for row in rows)),
+        mean_bytes=rows[0][1] / rows[0][0] if rows[0][0] > 0 else math.nan,
         seconds_per_byte=min(times) if len(times) == world else math.nan,
-        traffic=[Traffic(sum(sent[rank]), max(rates[rank], 1e-9), trips[rank]) for rank in range(world)],
+        traffic=[
+            Traffic(sum(sent[rank]), max(min(rates[rank], most), 1e-9), max(trips[rank])) for rank in range(world)
+        ],
         known=all(rate > 0 for rate in rates),
     )
 

@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 Mode = Literal["off", "observe", "on"]
 
+EVEN = ("ring", "halving_doubling")
+"""Plans in which all ranks send as much."""
 HOPELESS = 1.3
 """Plans that are expected to take this many times as long are not tried."""
+PIECES = 4
+"""Messages into which a block of a vector of the usual size is cut at least, unless they become too short."""
 LOOKS = 2
 """Looks in a row that must see a change."""
 GROUP = "syncline tuner"
@@ -157,6 +161,7 @@ class Tuner:
             return
         self._sampler = sampler
         self._choice = _Choice("the plans with which the tuner began", None)
+        self._tried: list[tuple[str | Plan | None, int]] = []
         self._before = ranks.plans
         self._thread = threading.Thread(target=self._run, name="syncline tuner", daemon=True)
         self._thread.start()
@@ -219,12 +224,14 @@ class Tuner:
         while not self._closed.wait(min(self.settings.window_s, 0.1)):
             long_enough = time.monotonic() - began >= self.settings.window_s
             if long_enough and self._sampler.operations() >= self.settings.operations:
-                return sampling.look(self._group, self._sampler)
+                self._seen = sampling.look(self._group, self._sampler)
+                return self._seen
         raise _Ended
 
     def _round(self, window: Window, reason: str) -> float:
         """Makes trials, and returns the time over bytes of the plans that are in force afterwards."""
         best = window.seconds_per_byte
+        self._tried = [(self._choice.algorithm, self._choice.message)]
         for candidate in self._candidates(window):
             best, _ = self._try(candidate, best, reason)
         finetune = Finetune()
@@ -250,20 +257,22 @@ class Tuner:
         """What to try, the most promising first."""
         racks: Any = self._before.racks  # a list: those of a communicator are
         groupings = [groups_of(racks), even_groups(self._ranks.world)] if racks else [even_groups(self._ranks.world)]
-        if window.known:
-            rates = [each.rate_bytes_per_s for each in window.traffic]
-            for groups in groupings:
-                try:
-                    blocks = default_blocks(groups)
-                except SynclineError:
-                    break
-                assignment = quicktune(groups, rates, blocks)
-                words = "one group" if len(groups) == 1 else f"{len(groups)} groups"
-                name = f"masters by measured rates, in {words}"
-                yield _Choice(name, assignment.plan(), assignment=assignment)
-        even = ("ring", "halving_doubling")
+        for groups in groupings if window.known else []:
+            try:
+                blocks = default_blocks(groups)
+            except SynclineError:
+                break
+            words = "in one group" if len(groups) == 1 else f"in {len(groups)} groups"
+            message = _message(window.mean_bytes / blocks)
+
+            if self._choice.assignment is None:
+                # Here every rank sends to many others. In a ring, a slow rank slows what its neighbours send, too.
+                even = quicktune(groups, [1.0] * self._ranks.world, blocks)
+                yield _Choice(f"as many blocks for every master, {words}", even.plan(), message, even)
+            assignment = quicktune(groups, [each.rate_bytes_per_s for each in self._seen.traffic], blocks)
+            yield _Choice(f"masters by measured rates, {words}", assignment.plan(), message, assignment)
         for algorithm in (*self.settings.algorithms, *(["two_level"] if racks else [])):
-            if algorithm in even and self._is_hopeless(window):
+            if algorithm in EVEN and self._is_hopeless(window):
                 continue
             yield _Choice(f"`{algorithm}`", algorithm)
         for message in self.settings.messages:
@@ -288,8 +297,9 @@ class Tuner:
 
         Returns the time over bytes with the plans that are in force afterwards, and whether these are the new ones.
         """
-        if (candidate.algorithm, candidate.message) == (self._choice.algorithm, self._choice.message):
+        if (candidate.algorithm, candidate.message) in self._tried:
             return before, False
+        self._tried.append((candidate.algorithm, candidate.message))
         if self.mode == "observe":
             self._decide(reason, candidate, before, math.nan, why="only observed")
             return before, False
@@ -328,3 +338,11 @@ class Tuner:
         decision = Decision(time.time(), reason, candidate.name, before, after, kept, why)
         self._decisions.append(decision)
         _log.info("The tuner %s %s: %s (%s)", "keeps" if kept else "drops", candidate.name, why, reason)
+
+
+def _message(block: float) -> int:
+    """The size of messages that cuts a block of this size into several, so that its way there and back overlap."""
+    for size in (4 << 10, 8 << 10, 16 << 10, 32 << 10):
+        if PIECES * size >= block:
+            return size
+    return 64 << 10
