@@ -6,7 +6,7 @@ use super::group::Group;
 use super::group_info::GroupInfo;
 use super::monitor::Monitor;
 use super::report::Report;
-use super::signals::ConnectionSignals;
+use super::signals::{ConnectionSignals, Recording};
 use super::state::{LostInput, Shared};
 use super::worker::Worker;
 use std::ops::Deref;
@@ -192,6 +192,14 @@ impl Communicator {
             .collect();
         all.sort_by_key(|each| (each.peer, each.lane));
         all
+    }
+
+    /// Begins to record the operations of all groups, or ends it. Returns what was recorded before.
+    pub fn record(&self, record: bool) -> Recording {
+        let mut state = self.group.shared().lock();
+        state.remove_finished();
+        let next = record.then(Recording::default);
+        std::mem::replace(&mut state.recording, next).unwrap_or_default()
     }
 
     /// An operation that was begun without `keep` and has failed, so that its input is lost, or else one

@@ -275,6 +275,11 @@ impl Group {
         state.groups.get(&self.info.slot).and_then(|group| group.changes.adopted.clone())
     }
 
+    /// The number that all members use for this group; 0 for the whole job.
+    pub fn id(&self) -> u64 {
+        self.info.id
+    }
+
     /// How long this group's operations have taken that are over, by kind and size.
     pub fn operation_times(&self) -> Vec<(SizeClass, OperationTimes)> {
         let mut state = self.shared.lock();

@@ -90,11 +90,10 @@ impl Completion {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).outcome.is_some()
     }
 
-    /// How long the operation took that began at this time, if it has succeeded.
-    pub(super) fn took(&self, began: Instant) -> Option<Duration> {
+    /// When the operation ended, if it has succeeded.
+    pub(super) fn succeeded(&self) -> Option<Instant> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = state.ended.filter(|_| matches!(state.outcome, Some(Ok(()))))?;
-        Some(ended.saturating_duration_since(began))
+        state.ended.filter(|_| matches!(state.outcome, Some(Ok(()))))
     }
 
     /// A lane gives up, so the operation can only fail. Returns false, and changes nothing, if it has

@@ -1,6 +1,5 @@
 //! What a rank measures while it runs operations: how long they take, and the traffic with each peer.
 
-use super::pending::Completion;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use syncline_protocol::operation::Operation;
@@ -44,14 +43,51 @@ pub struct OperationTimes {
     pub longest: Duration,
 }
 
+/// Most operations that are recorded.
+const MAX_RECORDED: usize = 1 << 20;
+
+/// An operation that has succeeded.
+#[derive(Clone, Copy, Debug)]
+pub struct OperationSpan {
+    /// The number of its group that all members use; 0 is the whole job.
+    pub group: u64,
+    /// The collective.
+    pub kind: CollectiveKind,
+    /// Bytes of its vector.
+    pub bytes: u64,
+    /// When it began on this rank.
+    pub began: Instant,
+    /// When it ended there.
+    pub ended: Instant,
+}
+
+/// Operations that were recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// The operations, in the order in which this rank learned that they were over.
+    pub spans: Vec<OperationSpan>,
+    /// Operations that were not recorded, because there were too many.
+    pub left_out: u64,
+}
+
+impl Recording {
+    /// Adds an operation, if there is room.
+    pub(super) fn add(&mut self, span: OperationSpan) {
+        if self.spans.len() < MAX_RECORDED {
+            self.spans.push(span);
+        } else {
+            self.left_out += 1;
+        }
+    }
+}
+
 /// The times of a group's operations.
 #[derive(Debug, Default)]
 pub(super) struct Times(pub BTreeMap<SizeClass, OperationTimes>);
 
 impl Times {
-    /// Counts an operation that is over, and that began at a time.
-    pub(super) fn count(&mut self, operation: &Operation, completion: &Completion, began: Instant) {
-        let Some(took) = completion.took(began) else { return };
+    /// Counts an operation of this many bytes that took this long.
+    pub(super) fn count(&mut self, operation: &Operation, took: Duration) {
         let bytes = operation.bytes();
         let class = SizeClass { kind: operation.kind, digits: u64::BITS - bytes.leading_zeros() };
         let times = self.0.entry(class).or_default();

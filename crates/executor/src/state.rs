@@ -7,7 +7,7 @@ use super::group_info::GroupInfo;
 use super::pending::Completion;
 use super::plan_changes::{PlanChange, PlanChanges};
 use super::report::Report;
-use super::signals::Times;
+use super::signals::{OperationSpan, Recording, Times};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -106,6 +106,8 @@ pub(super) struct State {
     /// Proposals of new plans that this rank has made, and where their decisions go.
     pub proposals: BTreeMap<u64, Sender<PlanChange>>,
     pub newest_proposal: u64,
+    /// Operations that are over, if they are recorded.
+    pub recording: Option<Recording>,
     /// By slot.
     pub groups: BTreeMap<u32, GroupState>,
     /// How many groups of each name this rank has made so far.
@@ -124,9 +126,19 @@ impl State {
         while let Some(key) = oldest_finished(self) {
             let over = self.operations.remove(&key).expect("found just now");
             group.counters.over.fetch_add(1, Ordering::Relaxed);
-            if let Some(group) = self.groups.get_mut(&group.slot) {
-                group.times.count(&over.operation, &over.completion, over.began);
-            }
+            self.note(group.slot, &over);
+        }
+    }
+
+    /// Notes the time of an operation that is over.
+    fn note(&mut self, slot: u32, over: &RunningOperation) {
+        let (Some(group), Some(ended)) = (self.groups.get_mut(&slot), over.completion.succeeded()) else {
+            return;
+        };
+        group.times.count(&over.operation, ended.saturating_duration_since(over.began));
+        if let Some(recording) = &mut self.recording {
+            let (kind, bytes) = (over.operation.kind, over.operation.bytes());
+            recording.add(OperationSpan { group: group.info.id, kind, bytes, began: over.began, ended });
         }
     }
 
@@ -134,8 +146,8 @@ impl State {
     pub(super) fn remove_finished(&mut self) {
         let over = take_out(&mut self.operations, |_, each| each.completion.over());
         for ((slot, _), over) in over {
-            if let Some(group) = self.groups.get_mut(&slot) {
-                group.times.count(&over.operation, &over.completion, over.began);
+            self.note(slot, &over);
+            if let Some(group) = self.groups.get(&slot) {
                 group.info.counters.over.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -193,6 +205,7 @@ impl Shared {
             newest_transfer: 0,
             proposals: BTreeMap::new(),
             newest_proposal: 0,
+            recording: None,
             groups: BTreeMap::from([(0, job)]),
             made: BTreeMap::new(),
         };
@@ -248,6 +261,7 @@ impl Shared {
         // The loop ends once every lane has dropped its sender, as a thread that ends does, too.
         while all_done.recv().is_ok() {}
         let mut state = self.lock();
+        state.remove_finished();
         let consumed = |each: &RunningOperation| each.consumes && !each.completion.over();
         let lost_input = state.operations.range((slot, 0)..(slot + 1, 0)).find(|(_, each)| consumed(each));
         state.consumed = state.consumed.or(lost_input.map(LostInput::of));

@@ -13,7 +13,7 @@
 //! - [`results`]: reads run folders;
 //! - [`astra`]: ASTRA-sim 2's simulators;
 //! - [`convert`]: conversion between plans and MSCCL's XML, and to Chakra traces;
-//! - [`runtime`]: real collectives between processes.
+//! - [`runtime`]: real collectives between processes; [`trace`]: traces of them.
 //!
 //! `python/syncline/_core.pyi` declares the same functions for type checkers; a test compares it with this module.
 
@@ -28,6 +28,7 @@ mod results;
 mod run;
 mod runtime;
 mod simulate;
+mod trace;
 mod units;
 mod watch;
 mod yaml;
@@ -63,6 +64,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(runtime::certificates::make_certificates, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::memory::element_names, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::forked, module)?)?;
+    module.add_function(wrap_pyfunction!(trace::measured_trace, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::completions::next_completion, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::completions::stop_completions, module)?)?;
     Ok(())

@@ -35,7 +35,12 @@ pub(crate) fn files(run: &Run<'_>, mut put: impl FnMut(&str, &[u8]) -> Result<()
         file(&entry.file, &table_to_parquet(table)?)?;
     }
     if !timeline.spans.spans.is_empty() || timeline.spans.left_out > 0 {
-        let trace = trace::encode(&timeline.spans, &timeline.counters(), run.max_trace_bytes);
+        let trace = trace::encode(
+            &timeline.spans,
+            &timeline.counters(),
+            run.max_trace_bytes,
+            trace::Origin::Simulated,
+        );
         file(TRACE, &trace.bytes)?;
         manifest.trace = Some(TraceEntry { spans: trace.spans, left_out: trace.left_out });
     }

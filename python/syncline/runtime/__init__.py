@@ -23,6 +23,7 @@ Options are in objects, each with a default: :class:`Meeting` (where ranks find 
 - :mod:`~syncline.runtime.completions`: the thread that runs callbacks;
 - :mod:`~syncline.runtime.addresses`: parses the addresses that users and launchers give;
 - :mod:`~syncline.runtime.signals`: what a rank measures meanwhile, as a log and for Prometheus (``prometheus``);
+- :mod:`~syncline.runtime.trace`: what ranks did when, as a Perfetto trace;
 - :mod:`~syncline.runtime.groups`: plans by what ranks find out about their network when a job begins;
 - :mod:`~syncline.runtime.racks`: the rack of each rank; ``plan_data``: plans as data for the core;
 - :mod:`~syncline.runtime.congestion_control`: the TCP congestion controls of this kernel;

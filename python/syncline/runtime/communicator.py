@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from syncline.input.problem import bad_value
-from syncline.runtime import at_exit, completions, joining, signals
+from syncline.runtime import at_exit, completions, joining, signals, trace
 from syncline.runtime.addresses import setting
 from syncline.runtime.groups import way
 from syncline.runtime.joining import JoinOptions
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from syncline.runtime.completions import Callback
     from syncline.runtime.groups import Groups
     from syncline.runtime.signals import Connection, OperationTimes
+    from syncline.runtime.trace import Recording
 
 
 class Pending:
@@ -93,6 +94,7 @@ class Communicator:
         self._plans = plans
         self._whole = world
         self._adopted: str | None = None
+        self._groups: dict[int, str] = {}
         self._deadline_s = deadline_s
         at_exit.register(self)
         self._warn()
@@ -302,6 +304,7 @@ class Communicator:
             raise bad_value(
                 "the group is invalid", str(error), help="Communicator.group describes its arguments"
             ) from None
+        self._groups[core.id()] = name
         return type(self)(core, deadline_s, plans, len(members))
 
     def set_deadline(self, deadline_s: float) -> None:
@@ -329,6 +332,14 @@ class Communicator:
         Empty for a group, which uses the connections of its job.
         """
         return signals.connections(self._core.connections())
+
+    def record(self, *, on: bool) -> Recording:
+        """Begins to record the collectives of this job and its groups on this rank, or ends it.
+
+        Returns those that were recorded before: at most 1,048,576, each once it has succeeded. See :mod:`.trace`.
+        """
+        rows, left_out = self._core.record(on)
+        return trace.recording(rows, left_out, self._groups)
 
     @property
     def operation_times(self) -> list[OperationTimes]:

@@ -19,7 +19,7 @@ use syncline_diagnostics::{Code, Diagnostic};
 use syncline_executor::group::{Group, PlanDecisions, TransferTag};
 use syncline_executor::plan_changes::PlanChange;
 use syncline_executor::session::{Session, join_with};
-use syncline_executor::signals::{ConnectionSignals, OperationTimes, SizeClass};
+use syncline_executor::signals::{ConnectionSignals, OperationSpan, OperationTimes, SizeClass};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
 use syncline_membership::member_settings::{Interface, MemberSettings, PortRange};
@@ -49,6 +49,9 @@ type TcpRow = ((f64, f64, f64, f64), u64, bool, u32);
 
 /// Rank, lane, bytes sent and received, and what the kernel knows.
 type ConnectionRow = (u32, u32, u64, u64, Option<TcpRow>);
+
+/// Group, collective, bytes, and how many seconds ago it began and ended.
+type SpanRow = (u64, &'static str, u64, f64, f64);
 
 /// The arguments of [`Communicator::join`], as JSON. `syncline.runtime` writes them, and documents them.
 #[derive(Deserialize)]
@@ -321,6 +324,23 @@ impl Communicator {
             (class.kind.name(), class.digits, times.count, times.bytes, total, longest)
         };
         times.into_iter().map(row).collect()
+    }
+
+    /// Begins to record the operations of all groups, or ends it. Returns the operations recorded before: the number of
+    /// the group, collective, bytes, and how many seconds ago it began and ended; and how many were left out.
+    fn record(&self, record: bool) -> (Vec<SpanRow>, u64) {
+        let recorded = self.session(|session| session.record(record)).unwrap_or_default();
+        let now = Instant::now();
+        let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
+        let row = |each: &OperationSpan| {
+            (each.group, each.kind.name(), each.bytes, ago(each.began), ago(each.ended))
+        };
+        (recorded.spans.iter().map(row).collect(), recorded.left_out)
+    }
+
+    /// The number by which all members know a group; 0 is the whole job, or a closed group.
+    fn id(&self) -> u64 {
+        self.operations.ask(|ranks| ranks.group().id()).unwrap_or_default()
     }
 
     /// Received bytes that are kept because this rank has not needed them yet: messages of collectives, the

@@ -41,12 +41,44 @@ pub struct Trace {
     pub left_out: u64,
 }
 
+/// Where spans are from. Traces of different origins can be concatenated: the result shows both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A simulation: `rank 3`.
+    Simulated,
+    /// A run of real processes: `rank 3, measured`.
+    Measured,
+}
+
+impl Origin {
+    /// Added to ids of tracks and processes.
+    const fn base(self) -> u64 {
+        match self {
+            Self::Simulated => 0,
+            Self::Measured => 1 << 24,
+        }
+    }
+
+    /// The id of a rank's process. Ids count from 1, because Perfetto takes process 0 for the idle process.
+    fn process(self, rank: u32) -> u64 {
+        self.base() + u64::from(rank) + 1
+    }
+
+    /// The name of a rank's process.
+    fn name(self, rank: u32) -> String {
+        match self {
+            Self::Simulated => format!("rank {rank}"),
+            Self::Measured => format!("rank {rank}, measured"),
+        }
+    }
+}
+
 /// Encodes spans and counters as a trace of at most `max_bytes` bytes. If not even one span fits, the trace has a few
 /// hundred bytes, which say that all were left out.
 ///
 /// Labels and dimensions without a name get one. A flow to a span that does not exist is not drawn.
-pub fn encode(spans: &Spans, counters: &[Counter], max_bytes: u64) -> Trace {
-    let drawing = Drawing::new(spans, counters);
+pub fn encode(spans: &Spans, counters: &[Counter], max_bytes: u64, origin: Origin) -> Trace {
+    let drawing = Drawing::new(spans, counters, origin);
     let plan = drawing.plan(max_bytes);
     let left_out = spans.left_out + (spans.spans.len() as u64 - u64::from(plan.drawn));
     Trace { bytes: drawing.draw(&plan, left_out), spans: u64::from(plan.drawn), left_out }
@@ -60,6 +92,7 @@ const fn ns(ps: u64) -> u64 {
 /// The place of every span, arrow and counter in the trace.
 struct Drawing<'a> {
     spans: &'a Spans,
+    origin: Origin,
     /// Spans in drawing order.
     order: Vec<u32>,
     /// Places of spans, in drawing order.
@@ -87,12 +120,12 @@ struct Plan {
 }
 
 impl<'a> Drawing<'a> {
-    fn new(spans: &'a Spans, counters: &[Counter]) -> Self {
+    fn new(spans: &'a Spans, counters: &[Counter], origin: Origin) -> Self {
         let order = lanes::sorted(&spans.spans);
         let places = lanes::places(&spans.spans, &order);
         let mut tracks: BTreeMap<_, u64> = places.iter().map(|&place| (place, 0)).collect();
         let mut ranks = BTreeMap::new();
-        let mut next = 0;
+        let mut next = origin.base();
         for (place, uuid) in &mut tracks {
             ranks.entry(place.0).or_insert_with(|| {
                 next += 1;
@@ -109,7 +142,7 @@ impl<'a> Drawing<'a> {
             flows::arrows(&spans.flows, &position, |at| times(&spans.spans[order[at as usize] as usize]));
         // Ids after those of ranks, tracks and the note.
         let counters = counters::draw(counters, next + 2);
-        Self { spans, order, places, tracks, ranks, arrows, counters }
+        Self { spans, origin, order, places, tracks, ranks, arrows, counters }
     }
 
     /// The span at a position in drawing order, and the id of its track.
@@ -156,7 +189,7 @@ impl<'a> Drawing<'a> {
             let new_name = !named[name as usize - 1];
             scratch.clear();
             if new_rank {
-                packet::process(&mut scratch, self.ranks[&place.0], place.0);
+                packet::process(&mut scratch, self.ranks[&place.0], place.0, self.origin);
             }
             if new_track {
                 self.track(&mut scratch, place, uuid);
@@ -195,7 +228,7 @@ impl<'a> Drawing<'a> {
             trace.append(self.counters.bytes());
         }
         for (&rank, &uuid) in &plan.ranks {
-            packet::process(&mut trace, uuid, rank);
+            packet::process(&mut trace, uuid, rank, self.origin);
         }
         for (&place, &uuid) in &plan.tracks {
             self.track(&mut trace, place, uuid);
@@ -235,7 +268,7 @@ impl<'a> Drawing<'a> {
             trace,
             uuid,
             self.ranks[&place.0],
-            place.0,
+            self.origin.process(place.0),
             above + uuid,
             uuid,
             &self.track_name(place),
@@ -286,7 +319,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn note_track(&self) -> u64 {
-        (self.tracks.len() + self.ranks.len()) as u64 + 1
+        self.origin.base() + (self.tracks.len() + self.ranks.len()) as u64 + 1
     }
 }
 

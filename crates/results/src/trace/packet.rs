@@ -4,6 +4,7 @@
 //! [`process`], [`thread`], [`global`], [`group`] and [`counter`] declare tracks. [`begin`] and [`end`] make a slice on
 //! a track, [`value`] a value of a counter.
 
+use super::Origin;
 use super::wire::Message;
 use syncline_timeline::Track;
 
@@ -87,12 +88,12 @@ pub(super) fn root(trace: &mut Message) {
 }
 
 /// The process of a rank.
-pub(super) fn process(trace: &mut Message, uuid: u64, rank: u32) {
+pub(super) fn process(trace: &mut Message, uuid: u64, rank: u32, origin: Origin) {
     descriptor(trace, uuid, u64::from(rank), |track| {
         track.uint(11, EXPLICIT);
         track.message(3, |process| {
-            process.uint(1, pid(rank));
-            process.text(6, &format!("rank {rank}"));
+            process.uint(1, origin.process(rank));
+            process.text(6, &origin.name(rank));
         });
     });
 }
@@ -102,7 +103,7 @@ pub(super) fn thread(
     trace: &mut Message,
     uuid: u64,
     parent: u64,
-    rank: u32,
+    process: u64,
     tid: u64,
     place: u64,
     name: &str,
@@ -110,7 +111,7 @@ pub(super) fn thread(
     descriptor(trace, uuid, place, |track| {
         track.uint(5, parent);
         track.message(4, |thread| {
-            thread.uint(1, pid(rank));
+            thread.uint(1, process);
             thread.uint(2, tid);
             thread.text(5, name);
         });
@@ -151,11 +152,6 @@ pub(super) fn counter(trace: &mut Message, uuid: u64, (group, rank): (u64, u64),
             Unit::Named(name) => counter.text(6, name),
         });
     });
-}
-
-/// The process id of a rank. Ids count from 1, because Perfetto takes process 0 for the idle process.
-fn pid(rank: u32) -> u64 {
-    u64::from(rank) + 1
 }
 
 /// The name of a slice.

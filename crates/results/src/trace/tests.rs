@@ -2,7 +2,7 @@
 //! time.
 
 use super::wire::decode::{Value, fields};
-use super::{DEFAULT_TRACE_BYTES, Trace, ns};
+use super::{DEFAULT_TRACE_BYTES, Origin, Trace, ns};
 use crate::testing::{any_spans, timeline};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use syncline_units::Time;
 
 /// A trace without counters.
 fn encode(spans: &Spans, max_bytes: u64) -> Trace {
-    super::encode(spans, &[], max_bytes)
+    super::encode(spans, &[], max_bytes, Origin::Simulated)
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Clone)]
@@ -172,7 +172,7 @@ fn some_counters() -> Vec<Counter> {
 fn counters_are_drawn_in_groups_beside_the_spans() {
     let mut spans = timeline().spans;
     spans.left_out = 1;
-    let trace = super::encode(&spans, &some_counters(), DEFAULT_TRACE_BYTES);
+    let trace = super::encode(&spans, &some_counters(), DEFAULT_TRACE_BYTES, Origin::Simulated);
     let replay = replay(&trace.bytes);
     let expected = [
         ("local | utilisation | %", vec![(0, 12.5), (1000, 0.0)]),
@@ -187,7 +187,7 @@ fn counters_are_drawn_in_groups_beside_the_spans() {
 fn counters_are_drawn_whole_or_not_at_all_and_the_limit_holds() {
     let spans = timeline().spans;
     let drawn = |limit: u64| {
-        let trace = super::encode(&spans, &some_counters(), limit);
+        let trace = super::encode(&spans, &some_counters(), limit, Origin::Simulated);
         assert!(trace.bytes.len() as u64 <= limit.max(400), "{} of {limit}", trace.bytes.len());
         replay(&trace.bytes).counters.len()
     };
@@ -288,6 +288,31 @@ fn many_labels_and_arrows_stay_within_the_limit() {
         assert_eq!(trace.spans + trace.left_out, 3_000);
         assert_eq!(replay.slices.len() as u64, trace.spans + u64::from(trace.left_out > 0));
     }
+}
+
+/// All ids of tracks and processes in a trace, but that of the root.
+fn ids(trace: &[u8]) -> BTreeSet<(u64, u64)> {
+    let mut found = BTreeSet::new();
+    for (_, value) in fields(trace) {
+        let Value::Bytes(packet) = value else { panic!("{value:?}") };
+        let Some(track) = inner(packet, 60) else { continue };
+        found.insert((1, number(track, 1).unwrap()));
+        let process = inner(track, 3).or_else(|| inner(track, 4));
+        found.extend(process.map(|process| (2, number(process, 1).unwrap())));
+    }
+    found.remove(&(1, 0));
+    found
+}
+
+#[test]
+fn a_measured_trace_can_be_shown_beside_a_simulated_one() {
+    let spans = timeline().spans;
+    let [simulated, measured] = [Origin::Simulated, Origin::Measured]
+        .map(|origin| super::encode(&spans, &some_counters(), DEFAULT_TRACE_BYTES, origin).bytes);
+    assert!(ids(&simulated).is_disjoint(&ids(&measured)));
+    let [simulated, measured] = [replay(&simulated).slices, replay(&measured).slices];
+    let renamed = |slice: &Slice| Slice { process: format!("{}, measured", slice.process), ..slice.clone() };
+    assert_eq!(simulated.iter().map(renamed).collect::<Vec<_>>(), measured);
 }
 
 proptest! {
