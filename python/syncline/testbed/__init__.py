@@ -1,11 +1,12 @@
 """The testbed: a cluster of Linux network namespaces that emulates a fabric on one machine.
 
 In reading order: :mod:`.spec` reads a testbed's file; :mod:`.layout` maps its fabric to hosts, bridges and addresses;
-:mod:`.direct` routes between hosts without switches; :mod:`.fidelity` warns about properties that are not emulated;
-:mod:`.commands` generates input for ``ip`` and ``tc``; :mod:`.kernel` runs it; :mod:`.lifecycle` brings testbeds up and
-down; :mod:`.state` lists those that exist; :mod:`.difference` compares two; :mod:`.processes` runs commands on hosts;
-:mod:`.flows` computes fair shares; :mod:`.check` measures rates; :mod:`.costs` measures host costs; :mod:`.traffic`
-sends the traffic of emulated tenants; :mod:`.cleanup` removes what a killed process leaves.
+:mod:`.links` names its links; :mod:`.direct` routes between hosts without switches; :mod:`.fidelity` warns about
+properties that are not emulated; :mod:`.commands` generates input for ``ip`` and ``tc``; :mod:`.kernel` runs it;
+:mod:`.lifecycle` brings testbeds up and down; :mod:`.state` lists those that exist; :mod:`.difference` compares two;
+:mod:`.shape` changes rates of links under way; :mod:`.processes` runs commands on hosts; :mod:`.flows` computes fair
+shares; :mod:`.check` measures rates; :mod:`.costs` measures host costs; :mod:`.traffic` sends the traffic of emulated
+tenants; :mod:`.cleanup` removes what a killed process leaves.
 """
 
 from __future__ import annotations

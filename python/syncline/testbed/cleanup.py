@@ -1,12 +1,13 @@
 """Cleans up after a process that was killed: a separate *cleanup process* waits for the end of a pipe.
 
-It reads from stdin what to clean up: lines ``testbed NAME MAKER`` and ``group GROUP``, and ``done`` once nothing is
-left to clean up. If the pipe ends without ``done``, its owner has died.
+It reads from stdin what to clean up: lines ``testbed NAME MAKER``, ``group GROUP`` and ``rates NAME MAKER RATES``, and
+``done`` once nothing is left to clean up. If the pipe ends without ``done``, its owner has died.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -15,8 +16,10 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from typing import IO
+
+    from syncline.testbed.links import Link
 
 GRACE_S = 2.0
 
@@ -34,6 +37,10 @@ class Watch:
     def group(self, number: int) -> None:
         """Makes the cleanup process end a process group if this process dies."""
         self._say(f"group {number}")
+
+    def rates(self, name: str, maker: int, rates: Mapping[Link, int]) -> None:
+        """Makes the cleanup process give links of a testbed these rates, in bits per second, if this process dies."""
+        self._say(f"rates {name} {maker} {json.dumps([[*link, bits] for link, bits in rates.items()])}")
 
     def done(self) -> None:
         """Says that nothing is left to clean up. Without it, the cleanup process cleans up when the block ends."""
@@ -69,7 +76,7 @@ def watch() -> Iterator[Watch]:
 
 def main(lines: IO[str]) -> None:
     """Runs the cleanup process: reads lines until the pipe ends, and cleans up unless ``done`` was among them."""
-    testbeds, groups = [], []
+    testbeds, groups, shaped = [], [], []
     for line in lines:
         word, _, value = line.strip().partition(" ")
         if word == "done":
@@ -79,6 +86,9 @@ def main(lines: IO[str]) -> None:
             testbeds.append((name, int(pid)))
         elif word == "group":
             groups.append(int(value))
+        elif word == "rates":
+            name, pid, listed = value.split(" ", 2)
+            shaped.append((name, int(pid), {(a, b): bits for a, b, bits in json.loads(listed)}))
     for number in (signal.SIGTERM, signal.SIGKILL):
         for group in groups:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -90,6 +100,11 @@ def main(lines: IO[str]) -> None:
 
         for name, maker in testbeds:
             down(name, maker)
+    if shaped:
+        from syncline.testbed.shape import give_back
+
+        for name, maker, rates in shaped:
+            give_back(name, maker, rates)
 
 
 if __name__ == "__main__":

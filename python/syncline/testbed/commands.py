@@ -1,16 +1,22 @@
-"""Generates the commands that create a layout: lines of batch files for ``ip`` and ``tc``, by network namespace."""
+"""Generates the commands that create a layout, and those that change the rates of its links.
+
+They are lines of batch files for ``ip`` and ``tc``, by network namespace.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
 
 from syncline.testbed import direct
+from syncline.testbed.links import end
 from syncline.testbed.spec import MTU
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
     from syncline.testbed.layout import Host, Layout, Nic
+    from syncline.testbed.links import Link
 
 Batch = tuple[str, str, list[str]]
 """A program, the namespace in which it runs, and its lines."""
@@ -42,8 +48,7 @@ def batches(layout: Layout) -> Iterator[Batch]:
             lines.append(f"link add name {port} type veth peer name {nic.interface} netns {inside}")
             lines.append(f"link set {port} master {nic.bridge} up")
     yield "ip", fabric, lines
-    ports = _fabric_ports(layout)
-    yield "tc", fabric, [line for port, rate in ports for line in shaping(layout, port, rate, layout.queue_bytes)]
+    yield "tc", fabric, [line for each in _fabric_ports(layout) for line in _shaping(layout, each)]
     for host in layout.everything:
         inside = layout.namespace(host.number)
         lines = ["link set lo up"]
@@ -53,8 +58,16 @@ def batches(layout: Layout) -> Iterator[Batch]:
                 f"address add {nic.address}/24 dev {nic.interface} noprefixroute",
             ]
         yield "ip", inside, [*lines, *routes(layout, host)]
-        own = max(layout.queue_bytes, HOST_QUEUE)
-        yield "tc", inside, [line for nic in host.nics for line in shaping(layout, nic.interface, nic.up_bits, own)]
+        yield "tc", inside, [line for each in _host_ports(layout, host) for line in _shaping(layout, each)]
+
+
+def changes(layout: Layout, links: Container[Link]) -> Iterator[Batch]:
+    """Yields the batches that give these links of a testbed that is up the rates in ``layout``. Queued packets stay."""
+    ports = [*_fabric_ports(layout), *(port for host in layout.everything for port in _host_ports(layout, host))]
+    for inside, there in itertools.groupby(ports, key=lambda port: port.namespace):
+        lines = [_change(layout, port) for port in there if port.link in links]
+        if lines:
+            yield "tc", inside, lines
 
 
 def routes(layout: Layout, host: Host) -> Iterator[str]:
@@ -82,16 +95,36 @@ def _route(layout: Layout, subnet: str, nic: Nic) -> str:
     return f"route add {subnet} dev {nic.interface} src {nic.address} congctl {layout.congestion_control}"
 
 
-def _fabric_ports(layout: Layout) -> Iterator[tuple[str, int]]:
-    """Yields the ports of bridges, and the rate at which each port sends."""
+class _Port(NamedTuple):
+    """The end of a cable at which a link begins, and where it is shaped."""
+
+    namespace: str
+    device: str
+    link: Link
+    bits: int
+    """The rate at which it sends."""
+    queue: int
+    """Maximum bytes in its queue."""
+
+
+def _fabric_ports(layout: Layout) -> Iterator[_Port]:
+    """Yields the ports of bridges."""
+    inside, queue = layout.fabric_namespace, layout.queue_bytes
     for at, trunk in enumerate(layout.trunks):
         a, b = trunk_ports(at)
         # A packet that leaves through one bridge's port arrives at the other bridge.
-        yield a, trunk.ab_bits
-        yield b, trunk.ba_bits
+        yield _Port(inside, a, (trunk.a, trunk.b), trunk.ab_bits, queue)
+        yield _Port(inside, b, (trunk.b, trunk.a), trunk.ba_bits, queue)
     for host in layout.everything:
         for nic, port in zip(host.nics, host_ports(host), strict=True):
-            yield port, nic.down_bits
+            yield _Port(inside, port, (nic.bridge, end(host, nic)), nic.down_bits, queue)
+
+
+def _host_ports(layout: Layout, host: Host) -> Iterator[_Port]:
+    """Yields the interfaces of a host."""
+    inside, queue = layout.namespace(host.number), max(layout.queue_bytes, HOST_QUEUE)
+    for nic in host.nics:
+        yield _Port(inside, nic.interface, (end(host, nic), nic.bridge), nic.up_bits, queue)
 
 
 def trunk_ports(at: int) -> tuple[str, str]:
@@ -104,13 +137,26 @@ def host_ports(host: Host) -> list[str]:
     return [f"{host.part}n{at}" for at in range(len(host.nics))]
 
 
-def shaping(layout: Layout, device: str, bits: int, queue: int) -> list[str]:
-    """Returns the lines that limit the rate at which ``device`` sends, with a queue of at most ``queue`` bytes."""
-    burst = max(MIN_BURST, round(bits / 8 * BURST_S))
+def _shaping(layout: Layout, port: _Port) -> list[str]:
+    """Returns the lines that limit the rate and the queue of a port."""
     if layout.shaper == "tbf":
-        return [f"qdisc add dev {device} root tbf rate {bits}bit burst {burst} limit {queue}"]
+        return [f"qdisc add {_limits(layout, port)}"]
     return [
-        f"qdisc add dev {device} root handle 1: htb default 1",
-        f"class add dev {device} parent 1: classid 1:1 htb rate {bits}bit burst {burst} cburst {burst} quantum {MTU}",
-        f"qdisc add dev {device} parent 1:1 bfifo limit {queue}",
+        f"qdisc add dev {port.device} root handle 1: htb default 1",
+        f"class add {_limits(layout, port)}",
+        f"qdisc add dev {port.device} parent 1:1 bfifo limit {port.queue}",
     ]
+
+
+def _change(layout: Layout, port: _Port) -> str:
+    """Returns the line that changes the rate of a port under way. The queue is as long at any rate."""
+    return f"{'qdisc' if layout.shaper == 'tbf' else 'class'} change {_limits(layout, port)}"
+
+
+def _limits(layout: Layout, port: _Port) -> str:
+    """Returns the arguments that limit the rate: those of the queueing discipline tbf, or of the class of htb."""
+    burst = max(MIN_BURST, round(port.bits / 8 * BURST_S))
+    rate = f"rate {port.bits}bit burst {burst}"
+    if layout.shaper == "tbf":
+        return f"dev {port.device} root tbf {rate} limit {port.queue}"
+    return f"dev {port.device} parent 1: classid 1:1 htb {rate} cburst {burst} quantum {MTU}"

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncline.testbed.layout import PAYLOAD
+from syncline.testbed.links import end, link_rates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from syncline.testbed.layout import Host, Layout, Nic
-
-Link = tuple[str, str]
-"""One direction of a cable, by its ends."""
+    from syncline.testbed.links import Link
 
 OWN_QUEUE = 2 * 65_536
 """Maximum bytes of one connection that wait in a host: TCP allows two segments of the largest size."""
@@ -201,7 +200,7 @@ def shares(layout: Layout, flows: Sequence[Flow]) -> list[Share]:
 
 def queueing_s(layout: Layout, flows: Sequence[Flow]) -> float:
     """Returns the longest time that a packet waits in a queue that these flows fill, in seconds."""
-    rates, found = _rates(layout), _fill(layout, flows)
+    rates, found = link_rates(layout), _fill(layout, flows)
     queues = dict.fromkeys(_queues(layout, found), layout.queue_bytes)
     queues |= {link: OWN_QUEUE for link in found.full if link[0] not in layout.segments}
     return max((size * 8 / rates[link] for link, size in queues.items()), default=0.0)
@@ -232,7 +231,7 @@ def _queues(layout: Layout, found: _Filled) -> set[Link]:
 def _fill(layout: Layout, flows: Sequence[Flow]) -> _Filled:
     """Computes max-min fair rates by progressive filling (Bertsekas and Gallager, "Data Networks", 6.5.2)."""
     ways = [way(layout, flow) for flow in flows]
-    rates = _rates(layout)
+    rates = link_rates(layout)
     users: dict[Link, set[int]] = {}
     for at, links in enumerate(ways):
         for link in links:
@@ -250,18 +249,6 @@ def _fill(layout: Layout, flows: Sequence[Flow]) -> _Filled:
                 waiting[link].discard(at)
         waiting = {link: those for link, those in waiting.items() if those}
     return _Filled(ways, bits, users, {link for link in users if left[link] <= _FULL * rates[link]})
-
-
-def _rates(layout: Layout) -> dict[Link, int]:
-    """Returns the rates of links, in bits per second."""
-    found: dict[Link, int] = {}
-    for host in layout.everything:
-        for nic in host.nics:
-            found[_end(host, nic), nic.bridge] = nic.up_bits
-            found[nic.bridge, _end(host, nic)] = nic.down_bits
-    for trunk in layout.trunks:
-        found[trunk.a, trunk.b], found[trunk.b, trunk.a] = trunk.ab_bits, trunk.ba_bits
-    return found
 
 
 def latency_s(layout: Layout, flow: Flow) -> float:
@@ -288,10 +275,5 @@ def way(layout: Layout, flow: Flow) -> list[Link]:
     bridges = [goal]
     while bridges[0] != start:
         bridges.insert(0, above[bridges[0]])
-    ends = [_end(flow.sender.host, flow.sender.nic), *bridges, _end(flow.receiver.host, flow.receiver.nic)]
+    ends = [end(flow.sender.host, flow.sender.nic), *bridges, end(flow.receiver.host, flow.receiver.nic)]
     return list(itertools.pairwise(ends))
-
-
-def _end(host: Host, nic: Nic) -> str:
-    """Returns the name of the host's end of a cable."""
-    return f"h{host.number} {nic.interface}"

@@ -84,10 +84,10 @@ def delete_namespace(name: str) -> None:
         _run(["ip", "netns", "delete", name])
 
 
-def batch(program: str, namespace: str, lines: Sequence[str]) -> None:
-    """Runs all of ``lines`` in a namespace by ``ip`` or ``tc``."""
+def batch(program: str, namespace: str, lines: Sequence[str], remedy: str | None = None) -> None:
+    """Runs all of ``lines`` in a namespace by ``ip`` or ``tc``. ``remedy`` replaces the one for the kernel's error."""
     if lines:
-        _run([program, "-n", namespace, "-batch", "-"], "\n".join(lines) + "\n", lines)
+        _run([program, "-n", namespace, "-batch", "-"], "\n".join(lines) + "\n", lines, remedy)
 
 
 def settings(namespace: str, values: dict[str, str]) -> None:
@@ -123,7 +123,7 @@ def _has_ipv6() -> bool:
     return Path("/proc/sys/net/ipv6").exists()
 
 
-def _run(command: list[str], text: str | None = None, lines: Sequence[str] = ()) -> None:
+def _run(command: list[str], text: str | None = None, lines: Sequence[str] = (), remedy: str | None = None) -> None:
     """Runs a program of iproute2; raises :class:`SynclineError` if it fails.
 
     The error says what could not be done, to which interface of which host. The program's output is in its notes.
@@ -149,7 +149,7 @@ def _run(command: list[str], text: str | None = None, lines: Sequence[str] = ())
             Code.NO_TESTBED,
             f"cannot {_description(what)}",
             found=what,
-            help=_remedy(" ".join(words)) if words else _remedy_without_words(command[0]),
+            help=remedy or (_remedy(" ".join(words)) if words else _remedy_without_words(command[0])),
             notes=notes or [f"{command[0]} {_exit_description(done.returncode)} without any output"],
         )
     )
@@ -190,6 +190,8 @@ _ACTIONS = {
     "rule add": "add a routing rule",
     "qdisc add": "limit the rate of the interface",
     "class add": "limit the rate of the interface",
+    "qdisc change": "change the rate of the interface",
+    "class change": "change the rate of the interface",
 }
 """Descriptions of lines for ``ip`` or ``tc``, by their first two words."""
 

@@ -22,6 +22,8 @@ MIN_BITS = 8
 """Minimum rate of a link, in bits per second: ``tc`` counts whole bytes."""
 MAX_BITS = 34 * 10**12
 """Maximum rate: ``tc`` stores the burst, which is what a link sends in a millisecond, as 32 bits of bytes."""
+RATES = f"{MIN_BITS}b/s to {MAX_BITS / 1e12:g}Tb/s"
+"""The rates that a link can have, in words."""
 PAYLOAD = (MTU - 52) / FRAME
 """Part of a link's rate that TCP with timestamps can use for payload."""
 
@@ -194,7 +196,7 @@ def _layout(request: TestbedRequest) -> Layout:
             request.raise_error(
                 f"`tc` cannot shape the link from {link['from']} to {link['to']} to its rate",
                 found=f"{found.bits:g}b/s",
-                allowed=f"{MIN_BITS}b/s to {MAX_BITS / 1e12:g}Tb/s",
+                allowed=RATES,
                 help="give the links of a testbed rates that this machine's cores can carry, such as 1Gb/s",
             )
         links.setdefault((link["from"], link["to"]), []).append(found)

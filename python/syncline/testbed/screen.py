@@ -8,6 +8,7 @@ from rich.text import Text
 
 from syncline.quantity import counted, listed, scaled, size, time
 from syncline.terminal.table import of_numbers
+from syncline.testbed import links
 from syncline.testbed.check import BUSY, TOLERANCE
 
 if TYPE_CHECKING:
@@ -18,11 +19,14 @@ if TYPE_CHECKING:
     from syncline.testbed.check import Checked
     from syncline.testbed.costs import HostCosts
     from syncline.testbed.layout import Layout
+    from syncline.testbed.state import TestbedState
     from syncline.testbed.traffic.control import TenantState
     from syncline.testbed.traffic.schedule import Tenant
 
 HOSTS = 32
 """Maximum number of hosts in a list."""
+LINKS = 32
+"""Maximum number of links in a list."""
 SLOW = 4
 """Maximum number of slow flows in a list."""
 
@@ -63,8 +67,40 @@ def hosts(layout: Layout) -> Iterator[RenderableType]:
                 layout.namespace(host.number),
             )
     yield table
-    if len(layout.hosts) > HOSTS:
-        yield Text(f"and {len(layout.hosts) - HOSTS} more; --json lists all", "dim")
+    yield from _more(len(layout.hosts) - HOSTS)
+
+
+def trunks(layout: Layout) -> Iterator[RenderableType]:
+    """Yields a table of the cables between switches, if there are any."""
+    if not layout.trunks:
+        return
+    yield ""
+    table = of_numbers("switch", "switch", "there", "back")
+    for trunk in layout.trunks[:LINKS]:
+        table.add_row(trunk.a, trunk.b, bits(trunk.ab_bits), bits(trunk.ba_bits))
+    yield table
+    yield from _more(len(layout.trunks) - LINKS)
+
+
+def changed(known: TestbedState) -> Iterator[RenderableType]:
+    """Yields a table of the links that have other rates than in the file."""
+    in_file = links.link_rates(known.layout)
+    table = of_numbers("changed link", "rate", "in the file")
+    for link, rate in list(known.changed.items())[:LINKS]:
+        table.add_row(links.name(link), bits(rate), bits(in_file[link]))
+    yield table
+    yield from _more(len(known.changed) - LINKS)
+
+
+def changes(count: int) -> str:
+    """Describes how many links have other rates than in the file, such as ``2 links with changed rates``."""
+    return f"{counted(count, 'link')} with {'a changed rate' if count == 1 else 'changed rates'}"
+
+
+def _more(count: int) -> Iterator[RenderableType]:
+    """Yields how many rows a table leaves out, if it does."""
+    if count > 0:
+        yield Text(f"and {count} more; --json lists all", "dim")
 
 
 def tenants(layout: Layout) -> Iterator[RenderableType]:
@@ -126,12 +162,19 @@ def _pattern(tenant: Tenant) -> str:
     return f"{text}, on {time(tenant.on_s)}, off {time(tenant.off_s)} ({tenant.distribution}{heavy})"
 
 
-def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None = None) -> Iterator[RenderableType]:
-    """Yields tables of the measurements, and whether they match the file."""
+def checked(
+    found: Checked, layout: Layout, cores: int, costs: HostCosts | None = None, changed: int = 0
+) -> Iterator[RenderableType]:
+    """Yields tables of the measurements, and whether they match the rates of links.
+
+    These are the rates in the file, except those of ``changed`` links.
+    """
     yield Text.assemble((layout.name, "bold"), f"  {overview(layout)}")
+    if changed:
+        yield Text(f"{changes(changed)}: syncline testbed status {layout.name}", "yellow")
     yield Text(f"Payload of TCP {layout.congestion_control} with packets of 1,500 bytes", "dim")
     yield ""
-    table = of_numbers("rate", "in the file", "measured", "slowest flow", "cores", "")
+    table = of_numbers("rate", "as changed" if changed else "in the file", "measured", "slowest flow", "cores", "")
     table.columns[0].no_wrap = True
     for rate in found.rates:
         table.add_row(
@@ -165,14 +208,14 @@ def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None 
             f"{bits(one.most_bits)}; its share is {bits(one.share.bits)}.",
             "red",
         )
-    if len(slow) > SLOW:
-        yield Text(f"and {len(slow) - SLOW} more; --json lists all", "dim")
+    yield from _more(len(slow) - SLOW)
     if found.alone:
         names = listed([port.name for port in found.alone])
         reach = "reaches" if len(found.alone) == 1 else "reach"
         yield Text(f"Not measured: {names}, which {reach} no other host.", "yellow")
+    said = "of what the file and `testbed shape` say" if changed else "of what the file says"
     if found.holds:
-        yield Text(f"All rates are within {TOLERANCE:.0%} of what the file says.")
+        yield Text(f"All rates are within {TOLERANCE:.0%} {said}.")
     elif any(not rate.holds and rate.cores > BUSY * cores for rate in found.rates):
         yield Text(
             f"The machine is the limit, not its links: up to {max(rate.cores for rate in found.rates):.1f} of "
@@ -180,4 +223,4 @@ def checked(found: Checked, layout: Layout, cores: int, costs: HostCosts | None 
             "yellow",
         )
     else:
-        yield Text(f"Some rates are not within {TOLERANCE:.0%} of what the file says.", "yellow")
+        yield Text(f"Some rates are not within {TOLERANCE:.0%} {said}.", "yellow")

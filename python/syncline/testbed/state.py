@@ -6,18 +6,19 @@ import fcntl
 import json
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline.codes import Code
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.testbed import kernel
 from syncline.testbed.difference import difference
 from syncline.testbed.layout import Layout, from_dict
+from syncline.testbed.links import Link, link_rates, with_rates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 FOLDER = Path("/run/syncline/testbeds")
 
@@ -27,12 +28,28 @@ class TestbedState:
     """A testbed that exists, as a whole or in part."""
 
     layout: Layout
+    """Its parts, with the rates in its file."""
     file: str
     """The file that it was made from."""
     maker: int
     """The process that made it."""
     complete: bool
     """Whether it has come up as a whole."""
+    changed: Mapping[Link, int] = field(default_factory=dict)
+    """The rates of links that have other rates than in the file, in bits per second."""
+
+    @property
+    def now(self) -> Layout:
+        """Its parts, with the rates that links have now."""
+        return with_rates(self.layout, self.changed)
+
+    def changes(self) -> list[dict[str, Any]]:
+        """Returns the links that have other rates than in the file, as data for JSON."""
+        in_file = link_rates(self.layout)
+        return [
+            {"from": link[0], "to": link[1], "rate_bits": bits, "file_bits": in_file[link]}
+            for link, bits in self.changed.items()
+        ]
 
 
 @contextmanager
@@ -47,7 +64,13 @@ def locked() -> Iterator[None]:
 def write(known: TestbedState) -> None:
     """Writes the file of a testbed."""
     text = json.dumps(
-        {"file": known.file, "maker": known.maker, "complete": known.complete, "layout": known.layout.as_dict()}
+        {
+            "file": known.file,
+            "maker": known.maker,
+            "complete": known.complete,
+            "changed": [[*link, bits] for link, bits in known.changed.items()],
+            "layout": known.layout.as_dict(),
+        }
     )
     aside = FOLDER / f".{known.layout.name}.{os.getpid()}"
     aside.write_text(text, "utf-8")
@@ -64,7 +87,8 @@ def find(name: str) -> TestbedState | None:
     """Returns the testbed of a name, or ``None`` if there is no valid file for it."""
     try:
         kept = json.loads(_path(name).read_text("utf-8"))
-        return TestbedState(from_dict(kept["layout"]), kept["file"], kept["maker"], kept["complete"])
+        changed = {(a, b): bits for a, b, bits in kept["changed"]}
+        return TestbedState(from_dict(kept["layout"]), kept["file"], kept["maker"], kept["complete"], changed)
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError):

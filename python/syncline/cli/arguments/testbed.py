@@ -86,11 +86,13 @@ def check_testbed(
 
 @app.command()
 def status(
-    which: Annotated[str | None, typer.Argument(metavar="NAME", help="A testbed whose hosts to list.")] = None,
+    which: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A testbed whose hosts and links to list.")
+    ] = None,
     json: Json = False,
     no_color: NoColour = False,
 ) -> int:
-    """List all testbeds, or the hosts of one testbed and what its tenants have sent.
+    """List all testbeds, or the hosts and links of one testbed and what its tenants have sent.
 
     Exit status: 0 done, 2 no such testbed, 3 unreadable input.
     """
@@ -117,6 +119,51 @@ def traffic(
     from syncline.cli.commands.testbed import traffic as call
 
     return call(which, state, tenants or [], as_json=json, quiet=quiet)
+
+
+@app.command()
+def shape(
+    which: Annotated[str, typer.Argument(metavar="NAME", help="A testbed that is up, by its name or its file.")],
+    targets: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TARGET[=R]...",
+            help="A host (h3), an interface (h3.eth0), the uplinks of a rack (rack1), or a link (leaf0-spine0); "
+            "with a rate of its own, such as h3=200Mb/s.",
+        ),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar="R", help="Rate of the targets without their own, such as 200Mb/s.")
+    ] = None,
+    direction: Annotated[
+        str | None,
+        typer.Option(
+            "--direction", metavar="out|in", help="Change only links from the targets, or to them (default: both)."
+        ),
+    ] = None,
+    restore: Annotated[
+        bool,
+        typer.Option(
+            "--restore", metavar="", help="Give the targets the rates in the file; without targets, all links."
+        ),
+    ] = False,
+    for_: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="T", help="Wait for this time, such as 10s, or for Ctrl-C; then undo the change."
+        ),
+    ] = None,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Change the rates of links while a testbed is up, without dropping queued packets.
+
+    Needs root. Exit status: 0 done, 2 configuration error, or no such testbed or link, 3 unreadable input, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.testbed import shape as call
+
+    return call(which, targets or [], rate, direction, for_, restore=restore, as_json=json, quiet=quiet)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Command-line options that several commands parse or refuse: values of a scenario, sizes and times."""
+"""Command-line options that several commands parse or refuse: values of a scenario, sizes, rates and times."""
 
 from __future__ import annotations
 
@@ -32,17 +32,26 @@ def refuse(options: Mapping[str, object], why: str, help: str) -> None:
 
 def size(flag: str, text: str) -> int:
     """The bytes that an option gives, such as ``25MB``. Raises :class:`SynclineError` if it is not a size."""
-    try:
-        return _core.parse_quantity("bytes", text)
-    except ValueError as problem:
-        message, remedy = problem.args
-        raise_errors(error(Code.BAD_UNIT, message, key=flag, found=text, help=remedy))
+    return _quantity("bytes", flag, text)
+
+
+def rate(flag: str, text: str) -> int:
+    """The bits per second that an option gives, such as ``1Gb/s``.
+
+    Raises :class:`SynclineError` if it is not a rate.
+    """
+    return _quantity("rate", flag, text)
 
 
 def seconds(flag: str, text: str) -> float:
     """The time that an option gives, such as ``60s``. Raises :class:`SynclineError` if it is not a time."""
+    return _quantity("time", flag, text) / 1e12
+
+
+def _quantity(kind: str, flag: str, text: str) -> int:
+    """Parses a quantity in the smallest unit of its kind."""
     try:
-        return float(_core.parse_quantity("time", text)) / 1e12
+        return _core.parse_quantity(kind, text)
     except ValueError as problem:
         message, remedy = problem.args
         raise_errors(error(Code.BAD_UNIT, message, key=flag, found=text, help=remedy))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from syncline.cli.commands.options import overrides, seconds
+from syncline.cli.commands.options import overrides, rate, seconds
 from syncline.codes import Code
 from syncline.errors import ExitStatus, SynclineError
 from syncline.input.problem import error, raise_errors, require_writable, shown
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
     from syncline.errors import Diagnostic
     from syncline.testbed.layout import Layout
+    from syncline.testbed.links import Link
     from syncline.testbed.spec import TestbedRequest
+    from syncline.testbed.state import TestbedState
 
 
 def up(spec: str, sets: Iterable[str], *, as_json: bool, quiet: bool) -> int:
@@ -65,13 +68,17 @@ def status(which: str | None, *, as_json: bool) -> int:
     from syncline.testbed.traffic import control
 
     if which is not None:
-        layout = state.require(_name(which)).layout
+        known = state.require(_name(which))
+        layout = known.now
         tenants = control.states(state.traffic_socket(layout.name)) or []
         if as_json:
             told = {"testbed": layout.as_dict(), "tenants": [tenant.as_dict() for tenant in tenants]}
-            show_json({"exit_status": 0, **told})
+            show_json({"exit_status": 0, **told, "changed": known.changes()})
         else:
-            show(*screen.hosts(layout), *screen.tenants(layout))
+            show(*screen.hosts(layout), *screen.trunks(layout))
+            if known.changed:
+                show("", *screen.changed(known))
+            show(*screen.tenants(layout))
             if os.geteuid() == 0:
                 show(*screen.counters(layout, tenants))
             elif layout.traffic:
@@ -79,13 +86,14 @@ def status(which: str | None, *, as_json: bool) -> int:
         return 0
     found = {name: state.find(name) for name in state.names()}
     if as_json:
-        up_now = [each.layout.as_dict() for each in found.values() if each is not None and each.complete]
+        up_now = [each.now.as_dict() for each in found.values() if each is not None and each.complete]
         left = [name for name, each in found.items() if each is None or not each.complete]
         show_json({"exit_status": 0, "testbeds": up_now, "left_over": left})
         return 0
-    for name, known in found.items():
-        if known is not None and known.complete:
-            show(f"{name}  {screen.overview(known.layout)}")
+    for name, there in found.items():
+        if there is not None and there.complete:
+            others = f", {screen.changes(len(there.changed))}" if there.changed else ""
+            show(f"{name}  {screen.overview(there.layout)}{others}")
         else:
             show(f"{name}  left over; remove it: syncline testbed down {name}")
     if not found:
@@ -109,6 +117,54 @@ def traffic(which: str, wanted: str, names: Sequence[str], *, as_json: bool, qui
     elif not quiet:
         show(*screen.counters(layout, tenants))
     return 0
+
+
+def shape(
+    which: str,
+    targets: Sequence[str],
+    common: str | None,
+    direction: str | None,
+    duration: str | None,
+    *,
+    restore: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Changes the rates of links of a testbed, or restores them; returns the exit status.
+
+    ``common`` is the rate of targets that have none of their own, as in ``h3=200Mb/s``. With ``duration``, links have
+    their former rates afterwards.
+    """
+    from syncline.testbed import kernel, screen
+    from syncline.testbed.shape import change, temporary
+
+    kernel.require()
+    choose = _rates(targets, common, direction, restore=restore)
+    for_s = None if duration is None else seconds("--for", duration)
+    silent = as_json or quiet
+
+    def tell(known: TestbedState) -> None:
+        if not silent and known.changed:
+            show(*screen.changed(known))
+        elif not silent:
+            say(f"All links of {known.layout.name} have the rates in the file")
+
+    status = ExitStatus.DONE
+    if for_s is None:
+        known, _ = change(_name(which), choose)
+        tell(known)
+    else:
+        with temporary(_name(which), choose) as known:
+            tell(known)
+            try:
+                time.sleep(for_s)
+            except KeyboardInterrupt:
+                status = ExitStatus.INTERRUPTED
+        if not silent:
+            say("These links have their former rates again")
+    if as_json:
+        show_json({"exit_status": status, "changed": known.changes()})
+    return status
 
 
 def run(which: str, command: Sequence[str], hosts: str | None, timeout: str | None, sets: Iterable[str]) -> int:
@@ -138,6 +194,7 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
     from syncline.testbed.traffic import control
 
     host_costs, unsaved = None, None
+    changed: list[dict[str, Any]] = []
     silent = quiet or as_json
 
     def expect(layout: Layout) -> None:
@@ -155,6 +212,8 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
         _testbed(which, sets, expect, quiet=silent, traffic=False) as (layout, cautions),
         Waiting(quiet=silent) as progress,
     ):
+        if (known := state.find(layout.name)) is not None:
+            changed += known.changes()
         found = testing.check(layout, tell=progress)
         if save is not None:
             progress(1.0, "measuring host costs")
@@ -168,12 +227,13 @@ def check(which: str, sets: Iterable[str], save: str | None, *, as_json: bool, q
     outcome = unsaved.exit_status if unsaved is not None else ExitStatus.DONE if found.holds else ExitStatus.PROBLEM
     if as_json:
         diagnostics = [*cautions, *(unsaved.diagnostics if unsaved is not None else [])]
-        whole = {"exit_status": outcome, "name": layout.name, **found.as_dict(), "diagnostics": diagnostics}
+        whole = {"exit_status": outcome, "name": layout.name, **found.as_dict()}
+        whole |= {"changed": changed, "diagnostics": diagnostics}
         show_json(whole | ({} if host_costs is None else {"host_costs": host_costs.as_dict()}))
     else:
         from syncline.testbed.screen import checked
 
-        show(*checked(found, layout, os.cpu_count() or 1, host_costs))
+        show(*checked(found, layout, os.cpu_count() or 1, host_costs, len(changed)))
     if unsaved is not None:
         print_diagnostics(unsaved.diagnostics)
     elif save is not None and not as_json:
@@ -192,6 +252,7 @@ def _testbed(
     """
     from syncline.testbed import kernel, lifecycle, state
     from syncline.testbed.layout import layout
+    from syncline.testbed.links import with_rates
     from syncline.testbed.spec import read
 
     kernel.require()
@@ -199,8 +260,8 @@ def _testbed(
         if list(sets):
             raise_errors(error(Code.BAD_VALUE, "--set needs a testbed's file, not its name", key="--set", found=which))
         there = state.require(which)
-        expect(there.layout)
-        yield there.layout, []
+        expect(there.now)
+        yield there.now, []
         return
     request = read(which, overrides(sets, {}))
     wanted = layout(request)
@@ -208,8 +269,9 @@ def _testbed(
     up_now = state.find(request.name)
     if up_now is not None and up_now.complete:
         state.require_same(up_now, wanted)
-        expect(wanted)
-        yield wanted, cautions
+        there_now = with_rates(wanted, up_now.changed)
+        expect(there_now)
+        yield there_now, cautions
         return
     expect(wanted)
     with lifecycle.temporary(request, traffic=traffic) as made:
@@ -224,6 +286,57 @@ def _warn(request: TestbedRequest, made: Layout, *, quiet: bool) -> list[Diagnos
     if not quiet:
         print_diagnostics(cautions)
     return cautions
+
+
+def _rates(
+    targets: Sequence[str], common: str | None, direction: str | None, *, restore: bool
+) -> Callable[[TestbedState], dict[Link, int]]:
+    """Returns a function that gives the rates of all links to change in a testbed.
+
+    Raises :class:`SynclineError` if rates are missing or not valid; the function raises it if there are no such links.
+    """
+    from syncline.testbed.links import DIRECTIONS, choose, link_rates
+
+    if direction is not None and direction not in DIRECTIONS:
+        allowed = " or ".join(DIRECTIONS)
+        raise_errors(
+            error(Code.BAD_VALUE, "value not allowed", key="--direction", found=shown(direction), allowed=allowed)
+        )
+    if not targets and not restore:
+        example = "syncline testbed shape NAME h3 --rate 200Mb/s; or restore all links: --restore"
+        raise_errors(error(Code.MISSING_KEY, "no link is named", help=example))
+    given = [(text, own if equals else common) for text, equals, own in (target.partition("=") for target in targets)]
+    rated = [each for each in (common, *(own for _, own in given)) if each is not None]
+    if restore and rated:
+        message, remedy = "--restore takes no rate: links get those in the file", "restore and change in two calls"
+        raise_errors(error(Code.BAD_VALUE, message, key="--restore", found=shown(rated[0]), help=remedy))
+    asked = [(text, None if restore else _bits(text, each)) for text, each in given]
+
+    def chosen(known: TestbedState) -> dict[Link, int]:
+        in_file = link_rates(known.layout)
+        if not asked:
+            return {link: in_file[link] for link in known.changed}
+        return {
+            link: in_file[link] if bits is None else bits
+            for text, bits in asked
+            for link in choose(known.layout, text, direction)
+        }
+
+    return chosen
+
+
+def _bits(target: str, text: str | None) -> int:
+    """Parses the rate of a target, in bits per second."""
+    from syncline.testbed.layout import MAX_BITS, MIN_BITS, RATES
+
+    if text is None:
+        remedy = f"--rate R is the rate of all targets without their own; or give it one: {target}=200Mb/s"
+        raise_errors(error(Code.MISSING_KEY, "no rate is given", key=target, help=remedy))
+    bits = rate(target, text)
+    if not MIN_BITS <= bits <= MAX_BITS:
+        message = "`tc` cannot shape a link to this rate"
+        raise_errors(error(Code.BAD_VALUE, message, key=target, found=shown(text), allowed=RATES))
+    return bits
 
 
 def _is_file(which: str) -> bool:
