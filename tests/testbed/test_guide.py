@@ -34,5 +34,9 @@ def test_the_commands_of_the_guide_succeed(cli, request: pytest.FixtureRequest):
                 # A busy machine may not reach the rates of the file.
                 assert done.returncode in ((0, 1) if "check" in words else (0,)), (command.text, done.stderr)
                 ran.append(words[1])
-    kept, cloud = ["up", "status", "down"], ["up", "status", "traffic", "traffic", "down"]
-    assert ran == ["run", *kept, "run", "run", *cloud, "check", "check"]
+    assert ran == [
+        *("run", "up", "status", "down", "run", "run"),
+        *("up", "status", "traffic", "traffic", "down"),
+        *("up", "shape", "shape", "shape", "shape", "down"),
+        *("check", "check"),
+    ]

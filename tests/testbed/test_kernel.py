@@ -76,8 +76,9 @@ def test_a_machine_with_everything_is_accepted(monkeypatch, tools):
         lambda: command.check("nobody", [], None, as_json=True, quiet=True),
         lambda: command.down(["nobody"], every=False),
         lambda: command.down([], every=True),
+        lambda: command.shape("nobody", ["h0"], "1Mb/s", None, None, restore=False, as_json=False, quiet=True),
     ],
-    ids=["up", "run file", "run name", "check file", "check name", "down", "down all"],
+    ids=["up", "run file", "run name", "check file", "check name", "down", "down all", "shape"],
 )
 def test_commands_without_root_are_refused_with_a_remedy(monkeypatch, tmp_path, nobody, call):
     def never(*given, **_):
@@ -168,6 +169,8 @@ def test_usage_texts_are_left_out(monkeypatch):
         ("ip", "route add 10.77.1.0/24 dev eth1 src 10.77.0.1", "add a route by the interface eth1"),
         ("ip", "rule add pref 1000 from 10.77.0.1 lookup 1000", "add a routing rule"),
         ("tc", "class add dev eth0 parent 1: classid 1:1 htb rate 8bit", "limit the rate of the interface eth0"),
+        ("tc", "class change dev eth0 parent 1: classid 1:1 htb rate 8bit", "change the rate of the interface eth0"),
+        ("tc", "qdisc change dev eth0 root tbf rate 8bit", "change the rate of the interface eth0"),
     ],
 )
 def test_the_failed_command_is_described(monkeypatch, program, line, deed):
