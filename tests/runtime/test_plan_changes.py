@@ -110,8 +110,8 @@ def test_ranks_keep_plans_and_say_why():
     first, *others = run(3, body)
     assert others == ["[True, True]"] * 2
     assert first.startswith("SL1203 all ranks keep their plans: rank ")
-    assert "cannot run them: `bcube(base=2)` cannot run on 3 ranks True 6; " in first
-    assert "cannot run them: the order of ranks does not have each rank once: [0, 1, 1] True 6; " in first
+    assert "cannot run the new plans: `bcube(base=2)` cannot run on 3 ranks True 6; " in first
+    assert "cannot run the new plans: the order of ranks does not have each rank once: [0, 1, 1] True 6; " in first
 
 
 def test_a_rank_that_does_not_confirm_keeps_all_plans():
@@ -137,7 +137,7 @@ def test_a_rank_that_does_not_confirm_keeps_all_plans():
             ranks.barrier().wait()
             print(len(ranks.plans.rules), ranks.plan_changes[0].refusal)
     """
-    why = "rank 1 did not confirm them within 2 s"
+    why = "rank 1 did not confirm the new plans within 2 s"
     assert run(2, body) == [f"all ranks keep their plans: {why} | 0 {why}", f"0 {why}"]
 
 

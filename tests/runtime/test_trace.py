@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from syncline import simulate
 from tests.conftest import RING
 from tests.runtime.test_collectives import run
@@ -87,17 +85,22 @@ def test_a_simulated_run_can_be_beside_it(tmp_path):
     assert any(word.startswith("rank 0, measured") for word in words)
 
 
-def test_files_that_cannot_be_used_are_errors_before_anything_is_recorded(tmp_path):
+def test_all_ranks_raise_if_rank_0_cannot_use_the_files(tmp_path):
     body = f"""
         from syncline import SynclineError
         from syncline.runtime.trace import Trace
         with Communicator.join() as ranks:
-            for arguments, code in [(({str(tmp_path / "no" / "x")!r},), None), (("x", ), "SL0105")]:
+            for file, beside in [({str(tmp_path / "no" / "x")!r}, None), ({str(tmp_path / "x")!r}, "nowhere")]:
                 try:
-                    Trace(ranks, *arguments, beside="nowhere")
+                    Trace(ranks, file, beside=beside)
                 except SynclineError as error:
-                    print(error.diagnostics[0]["code"])
+                    print(error.diagnostics[0]["code"], end=" ")
+            pair = ranks.group([0, 1], "pair")
+            try:
+                pair.record(on=True)
+            except SynclineError as error:
+                print(error.diagnostics[0]["code"])
+            ranks.barrier().wait()
     """
-    (said,) = run(1, body)
-    assert said.splitlines()[1] == "SL0105" and len(said.splitlines()) == 2
-    assert not Path("x").exists()
+    assert run(2, body) == ["SL0801 SL0105 SL0102", "SL0801 SL0801 SL0102"]
+    assert not (tmp_path / "x").exists()

@@ -113,11 +113,11 @@ def test_quicktune_is_close_to_the_exact_solution(racks):
 
 def test_shares_are_proportional_to_rates():
     rates = [4.0, 2.0, 1.0, 1.0]
-    shares = Counter(proportional(even_groups(4), rates, 16).top)
+    shares = Counter(proportional(even_groups(4), rates, 16).global_masters)
     assert shares == {0: 8, 1: 4, 2: 2, 3: 2}
     # The slower the rank, the less it is a master; a rank that is slow enough is none at all.
-    assert Counter(quicktune(even_groups(8), [1.0] * 7 + [0.1], 32).top)[7] == 0
-    even = Counter(quicktune(even_groups(8), [1.0] * 8, 32).top)
+    assert Counter(quicktune(even_groups(8), [1.0] * 7 + [0.1], 32).global_masters)[7] == 0
+    even = Counter(quicktune(even_groups(8), [1.0] * 8, 32).global_masters)
     assert set(even.values()) == {4}
     with pytest.raises(SynclineError, match="rate is not above 0"):
         quicktune(even_groups(2), [1.0, 0.0], 2)

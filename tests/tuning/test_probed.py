@@ -11,9 +11,10 @@ from syncline import SynclineError
 from syncline.distances import Measured, Pair
 from syncline.grouping import affinity_accuracy  # noqa: F401 - skips without the extra
 from syncline.runtime import Plans, Rule
-from syncline.runtime.groups import way
+from syncline.runtime.groups import finder
+from syncline.runtime.racks import group_size
 from syncline.tuning import by_probe, choose
-from syncline.tuning.probed import group_size, network
+from syncline.tuning.probed import network
 from tests.runtime.test_collectives import run
 
 RACKS = [0, 1, 2, 3] * 4
@@ -37,7 +38,8 @@ def measured(racks, inside=125e6, between=60e6, noise=0.05, seed=3):
 
 
 def test_racks_are_found_by_rates_and_decide_the_order():
-    choice = choose(measured(RACKS), Plans(rules=[Rule("all_gather", "direct")]), 16)
+    rules = [Rule("all_reduce", "tree"), Rule("all_gather", "direct")]
+    choice = choose(measured(RACKS), Plans(rules=rules), 16)
     assert choice.plans.racks == RACKS
     assert choice.plans.order is None
     assert choice.plans.rules[-1] == Rule("all_gather", "direct")
@@ -83,17 +85,17 @@ def test_the_same_measurements_give_the_same_plans():
 
 
 @pytest.mark.parametrize(
-    ("racks", "size"), [([0, 0, 1, 1], 2), ([0, 0, 1], 2), ([0, 0, 0, 1, 1, 2], None), ([0, 0, 0], None), ([0, 1], 1)]
+    ("racks", "size"), [([0, 0, 1, 1], 2), ([0, 0, 1], 2), ([0, 0, 0, 1, 1, 2], None), ([0, 0, 0], 3), ([0, 1], 1)]
 )
 def test_racks_are_groups_if_all_but_one_are_alike(racks, size):
     assert group_size(racks) == size
 
 
 def test_ways_to_find_groups_are_entry_points_or_functions():
-    assert way("probe") is by_probe
-    assert way(print) is print
+    assert finder("probe") is by_probe
+    assert finder(print) is print
     with pytest.raises(SynclineError, match="there is no such way to find groups") as raised:
-        way("prob")
+        finder("prob")
     assert "probe" in str(raised.value)
 
 

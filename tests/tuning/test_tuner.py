@@ -74,13 +74,13 @@ def test_the_tuner_tries_plans_and_keeps_sums_right():
     decisions, _ = said[0]
     assert all(not each and changes == said[0][1] for each, changes in said[1:])
     tried = [each["tried"] for each in decisions]
-    assert tried[0] == "as many blocks for every master, in one group"
+    assert tried[0] == "equal shares for all masters, in one group"
     assert {"`ring`", "`halving_doubling`"} & set(tried)
     for each in decisions:
         faster = each["after_s_per_byte"] <= each["before_s_per_byte"] * 0.97
-        assert (each["kept"] == faster and each["reason"] == "the job began") or "times as long" in each["reason"]
+        assert (each["adopted"] == faster and each["reason"] == "the job began") or "times as long" in each["reason"]
     # Every trial is a change of plans, and one that is dropped another. The last one may not have been decided.
-    assert said[0][1] - len(tried) - sum(not each["kept"] for each in decisions) in (0, 2)
+    assert said[0][1] - len(tried) - sum(not each["adopted"] for each in decisions) in (0, 2)
 
 
 def test_observing_changes_nothing():
@@ -198,4 +198,4 @@ def test_the_tuner_recovers_from_a_slow_host(tmp_path):
     # By a ring, the slow host sends 3 / 2 of the vector; at least it must send it once.
     optimum = 1e6 * 8 / (SLOW * 1e6 * PAYLOAD)
     assert sorted(last)[len(last) // 2] < 1.15 * optimum, decisions
-    assert any(each["kept"] and "masters" in each["tried"] for each in decisions)
+    assert any(each["adopted"] and "masters" in each["tried"] for each in decisions)

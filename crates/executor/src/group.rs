@@ -32,7 +32,7 @@ pub struct PlanDecisions {
 
 impl PlanDecisions {
     /// Whether the next operation must wait for a decision. [`Group::begin`] waits for it, too.
-    pub fn hold_next(&self) -> bool {
+    pub fn next_must_wait(&self) -> bool {
         self.shared.waits_for_decision(self.slot)
     }
 

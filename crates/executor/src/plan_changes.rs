@@ -35,16 +35,16 @@ pub struct PlanChange {
 #[derive(Debug)]
 struct Pace {
     since: Instant,
-    now: u64,
+    current: u64,
     before: u64,
 }
 
 impl Pace {
     fn count(&mut self, time: Instant) {
         if time.saturating_duration_since(self.since) >= DECISION {
-            (self.since, self.before, self.now) = (time, self.now, 0);
+            (self.since, self.before, self.current) = (time, self.current, 0);
         }
-        self.now += 1;
+        self.current += 1;
     }
 }
 
@@ -61,7 +61,7 @@ pub(super) struct PlanChanges {
 
 impl PlanChanges {
     pub(super) fn new() -> Self {
-        let pace = Pace { since: Instant::now(), now: 0, before: 0 };
+        let pace = Pace { since: Instant::now(), current: 0, before: 0 };
         Self { pace, open: None, adopted: None, decided: Vec::new() }
     }
 
@@ -158,7 +158,7 @@ impl Shared {
             info.book.drop_prepared(edition);
             return Err("it was too late".to_owned());
         }
-        let promise = group.newest + changes.pace.now.max(changes.pace.before) + 1;
+        let promise = group.newest + changes.pace.current.max(changes.pace.before) + 1;
         if changes.open.replace((edition, policy, promise)).is_none() {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }

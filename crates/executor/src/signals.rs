@@ -89,7 +89,7 @@ impl Times {
     /// Counts an operation of this many bytes that took this long.
     pub(super) fn count(&mut self, operation: &Operation, took: Duration) {
         let bytes = operation.bytes();
-        let class = SizeClass { kind: operation.kind, digits: u64::BITS - bytes.leading_zeros() };
+        let class = SizeClass { kind: operation.kind, digits: operation.size_digits() };
         let times = self.0.entry(class).or_default();
         times.count += 1;
         times.bytes = times.bytes.saturating_add(bytes);

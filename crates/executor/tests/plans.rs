@@ -98,7 +98,7 @@ fn plans_change_while_operations_run() {
         outcomes.partition::<Vec<_>, _>(Result::is_ok)
     });
     assert!(adopted.len() > 10, "{} adopted, {} kept", adopted.len(), kept.len());
-    assert!(kept.iter().all(|why| why.as_ref().is_err_and(|why| why.contains("proposed other plans"))));
+    assert!(kept.iter().all(|why| why.as_ref().is_err_and(|why| why.contains("has proposed other plans"))));
     // The last decision may still be on its way to some ranks.
     let agree = || all.iter().all(|member| member.plan_changes() == all[0].plan_changes());
     let began = Instant::now();
@@ -117,13 +117,13 @@ fn plans_change_while_operations_run() {
 fn ranks_keep_plans_that_one_cannot_replace() {
     let all = meet(3);
     for (plan, order, why) in [
-        ("bcube(base=2)", vec![0, 1, 2], "cannot run them: `bcube(base=2)` cannot run on 3 ranks"),
+        ("bcube(base=2)", vec![0, 1, 2], "cannot run the new plans: `bcube(base=2)` cannot run on 3 ranks"),
         (
             "ring",
             vec![0, 1, 1],
-            "cannot run them: the order of ranks does not have each rank once: [0, 1, 1]",
+            "cannot run the new plans: the order of ranks does not have each rank once: [0, 1, 1]",
         ),
-        ("rings", vec![0, 1, 2], "cannot run them: there is no such algorithm: rings"),
+        ("rings", vec![0, 1, 2], "cannot run the new plans: there is no such algorithm: rings"),
     ] {
         let kept = propose(&all[1], policy(plan, order)).unwrap_err();
         assert!(kept.contains(why), "{kept}");
@@ -156,7 +156,7 @@ fn a_group_changes_its_own_plans() {
     let [left, stays] = groups;
     drop(left);
     let kept = propose(&stays, policy("ring", vec![0, 1])).unwrap_err();
-    assert_eq!(kept, "rank 2 cannot run them: it is not in the group");
+    assert_eq!(kept, "rank 2 cannot run the new plans: it is not in the group");
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl PlanChanges {
         let absent: Vec<u32> = proposal.ranks.iter().copied().filter(|&rank| absent(rank)).collect();
         let refusal = if absent.is_empty() {
             let other = self.open.get(&proposal.group).map(|change| change.proposer);
-            other.map(|rank| format!("rank {rank} proposed other plans just before, which are not decided"))
+            other.map(|rank| format!("rank {rank} has proposed other plans, which are not decided yet"))
         } else {
             Some(format!("{} left the job", rank_list(&absent)))
         };
@@ -76,7 +76,7 @@ impl PlanChanges {
             return;
         };
         match answer {
-            Err(why) => self.decide(group, Err(format!("rank {rank} cannot run them: {why}"))),
+            Err(why) => self.decide(group, Err(format!("rank {rank} cannot run the new plans: {why}"))),
             Ok(promise) => {
                 change.promises.insert(rank, promise);
                 if change.proposal.ranks.iter().all(|rank| change.promises.contains_key(rank)) {
@@ -107,7 +107,7 @@ impl PlanChanges {
             .collect();
         for (group, silent) in late {
             let seconds = PATIENCE.as_secs();
-            let why = format!("{} did not confirm them within {seconds} s", rank_list(&silent));
+            let why = format!("{} did not confirm the new plans within {seconds} s", rank_list(&silent));
             self.decide(group, Err(why));
         }
     }
@@ -176,8 +176,8 @@ mod tests {
     fn all_ranks_keep_the_old_plans_if_one_refuses_is_silent_or_leaves() {
         type Way = fn(&mut PlanChanges);
         let ways: [(Way, &str); 3] = [
-            (|changes| changes.answer(1, 1, 0, Err("no".to_owned())), "rank 1 cannot run them: no"),
-            (|changes| changes.tick(ms(2000)), "ranks 1 and 2 did not confirm them within 2 s"),
+            (|changes| changes.answer(1, 1, 0, Err("no".to_owned())), "rank 1 cannot run the new plans: no"),
+            (|changes| changes.tick(ms(2000)), "ranks 1, 2 did not confirm the new plans within 2 s"),
             (|changes| changes.left(2), "rank 2 left the job"),
         ];
         for (way, why) in ways {

@@ -52,6 +52,13 @@ impl Operation {
         self.elements * self.element.bytes() as u64
     }
 
+    /// The number of binary digits of the size in bytes, by which operations are put into classes of similar sizes. That
+    /// of an invalid operation, whose size is not a number, is 64.
+    pub fn size_digits(&self) -> u32 {
+        let bytes = self.elements.saturating_mul(self.element.bytes() as u64);
+        u64::BITS - bytes.leading_zeros()
+    }
+
     /// Whether elements are combined.
     pub const fn reduces(&self) -> bool {
         self.kind.reduces()

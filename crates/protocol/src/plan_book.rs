@@ -100,7 +100,7 @@ const MESSAGE: u64 = 64 << 10;
 /// Compiled plans.
 type Scripts = BTreeMap<ScriptKey, Compiled>;
 
-/// Most kinds of operations that a book remembers, for which it compiles the plans of an edition that is prepared.
+/// Most classes of operations that a book remembers.
 const MAX_RECENT: usize = 64;
 
 /// An edition of a book.
@@ -134,8 +134,30 @@ pub struct PlanBook {
     /// The name of each member.
     names: Vec<u32>,
     editions: Mutex<Editions>,
-    /// An example of each class of operations that the book was asked for.
-    recent: Mutex<BTreeMap<OperationClass, Operation>>,
+    recent: Mutex<Recent>,
+}
+
+/// The classes of operations that a book was asked for last, for which it compiles the plans of a new edition.
+#[derive(Debug, Default)]
+struct Recent {
+    /// An example of each class, and when the book was last asked for one.
+    examples: BTreeMap<OperationClass, (Operation, u64)>,
+    asked: u64,
+}
+
+impl Recent {
+    /// Notes an operation. Forgets the class that was asked for longest ago if there are too many.
+    fn note(&mut self, operation: &Operation) {
+        let in_turn = operation.association == Association::Seats;
+        let class = (operation.kind, operation.size_digits(), operation.root, in_turn);
+        self.asked += 1;
+        let asked = self.asked;
+        if !self.examples.contains_key(&class) && self.examples.len() == MAX_RECENT {
+            let oldest = self.examples.iter().min_by_key(|(_, (_, asked))| *asked).map(|(&class, _)| class);
+            oldest.map(|class| self.examples.remove(&class));
+        }
+        self.examples.entry(class).or_insert((*operation, asked)).1 = asked;
+    }
 }
 
 impl PlanBook {
@@ -202,7 +224,7 @@ impl PlanBook {
     /// If the operation is invalid, no rule fits it, or the plan of the rule cannot run it.
     pub fn shape(&self, sequence: u64, operation: &Operation) -> Result<Arc<Shape>> {
         let edition = self.editions().applying(sequence);
-        self.remember(operation);
+        lock(&self.recent).note(operation);
         edition.shape(self, operation)
     }
 
@@ -216,16 +238,17 @@ impl PlanBook {
         Some(edition.shape(self, operation))
     }
 
-    /// Prepares an edition: keeps it, without a change to how operations are run, and compiles the plans of operations
-    /// like those before. Replaces an edition that was prepared and not adopted. `oldest` is the oldest operation that is
+    /// Prepares an edition: keeps it, without a change to how operations are run, and compiles the plans of
+    /// operations like those that the book was asked for lately. Replaces an edition that was prepared and not adopted. `oldest` is the oldest operation that is
     /// under way, or else the next one; editions that applied only to earlier operations are dropped.
     ///
     /// # Errors
-    /// If the order does not have each rank once, or a plan cannot run operations like those before.
+    /// If the order does not have each rank once, or a plan cannot run operations like those.
     pub fn prepare(&self, number: u32, selection: Selection, oldest: u64) -> Result<()> {
         check_order(&selection.order, self.ranks)?;
         let edition = Arc::new(Edition::new(number, selection));
-        let recent: Vec<Operation> = lock(&self.recent).values().copied().collect();
+        let recent: Vec<Operation> =
+            lock(&self.recent).examples.values().map(|&(operation, _)| operation).collect();
         for operation in recent {
             edition.shape(self, &operation)?;
         }
@@ -253,16 +276,6 @@ impl PlanBook {
 
     fn editions(&self) -> MutexGuard<'_, Editions> {
         lock(&self.editions)
-    }
-
-    /// Keeps an operation as an example of its class.
-    fn remember(&self, operation: &Operation) {
-        let in_turn = operation.association == Association::Seats;
-        let class = (operation.kind, digits(operation), operation.root, in_turn);
-        let mut recent = lock(&self.recent);
-        if recent.len() < MAX_RECENT {
-            recent.entry(class).or_insert(*operation);
-        }
     }
 }
 
@@ -346,7 +359,7 @@ impl Edition {
     fn choose(&self, ranks: u32, operation: &Operation) -> Option<(Source, Rule)> {
         let network = self.selection.network.as_ref()?;
         let kind = operation.kind;
-        let digits = digits(operation);
+        let digits = operation.size_digits();
         let known = lock(&self.chosen).get(&(kind, digits)).copied();
         let candidate = known.or_else(|| {
             let bytes = Bytes(1u64.checked_shl(digits).map_or(u64::MAX, |above| above - 1));
@@ -380,13 +393,6 @@ impl Edition {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The number of binary digits of an operation's size in bytes. Invalid operations, whose size may not be a number,
-/// have none.
-fn digits(operation: &Operation) -> u32 {
-    let bytes = operation.elements.saturating_mul(operation.element.bytes() as u64);
-    u64::BITS - bytes.leading_zeros()
 }
 
 /// Checks that an order has each of `ranks` ranks once.

@@ -32,7 +32,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 const COMMANDS: Token = Token(usize::MAX);
 
 /// A connection, and the bytes that it has carried.
-struct Carrier {
+struct CountedConnection {
     connection: Connection,
     sent: u64,
     received: u64,
@@ -59,7 +59,7 @@ pub struct Connections {
     events: Events,
     waker: Arc<LaneWaker>,
     status: Arc<LaneStatus>,
-    connections: BTreeMap<u32, Carrier>,
+    connections: BTreeMap<u32, CountedConnection>,
     /// Connections on which nothing more is sent, and since when.
     closing: Vec<(Connection, Instant)>,
     heartbeats: Heartbeats,
@@ -140,14 +140,14 @@ impl Connections {
             machine.disable_checksums(peer);
         }
         self.cheap_to_poll |= connection.cheap_to_poll();
-        self.connections.insert(peer, Carrier { connection, sent: 0, received: 0 });
+        self.connections.insert(peer, CountedConnection { connection, sent: 0, received: 0 });
         self.busy = true;
         Ok(())
     }
 
     /// Closes a connection and removes it.
     pub fn remove(&mut self, peer: u32) {
-        if let Some(Carrier { mut connection, .. }) = self.connections.remove(&peer) {
+        if let Some(CountedConnection { mut connection, .. }) = self.connections.remove(&peer) {
             // This fails if the connection is broken, which does not matter here.
             _ = connection.unwatch(self.poll.registry());
             self.heartbeats.leave(peer as usize);
@@ -156,7 +156,7 @@ impl Connections {
 
     /// Removes a connection and sends nothing more on it. Closes it once the peer has ended it too, or after 2 s.
     pub fn finish(&mut self, peer: u32) {
-        if let Some(Carrier { mut connection, .. }) = self.connections.remove(&peer) {
+        if let Some(CountedConnection { mut connection, .. }) = self.connections.remove(&peer) {
             self.heartbeats.leave(peer as usize);
             if connection.finish().is_ok() {
                 self.closing.push((connection, Instant::now()));
@@ -200,7 +200,7 @@ impl Connections {
     pub fn wait(&mut self, machine: &impl Machine) -> io::Result<Vec<Token>> {
         let due = (self.last_tick + self.heartbeats.interval()).saturating_sub(self.started.elapsed());
         let mut ready = self.busy;
-        for (&peer, Carrier { connection, .. }) in &mut self.connections {
+        for (&peer, CountedConnection { connection, .. }) in &mut self.connections {
             ready |= connection.prepare_wait(machine.reads(peer), machine.waiting(peer) > 0);
         }
         let sleeps = !ready && self.waker.prepare_sleep();
@@ -216,7 +216,7 @@ impl Connections {
         for event in &self.events {
             match u32::try_from(event.token().0) {
                 Ok(peer) => {
-                    if let Some(Carrier { connection, .. }) = self.connections.get_mut(&peer) {
+                    if let Some(CountedConnection { connection, .. }) = self.connections.get_mut(&peer) {
                         connection.note_event(event);
                     }
                 }
@@ -270,7 +270,7 @@ impl Connections {
     fn round(&mut self, machine: &mut impl Machine, lost: &mut Vec<LostPeer>) -> bool {
         let (mut moved, before) = (false, lost.len());
         let now = self.started.elapsed();
-        for (&peer, Carrier { connection, sent, received }) in &mut self.connections {
+        for (&peer, CountedConnection { connection, sent, received }) in &mut self.connections {
             let read = receive(machine, peer, connection, &mut self.staging);
             if let Ok(bytes @ 1..) = read {
                 *received += bytes as u64;
@@ -339,7 +339,7 @@ impl Connections {
         self.connections.keys().for_each(|&peer| machine.leave(peer));
         let mut closings: BTreeMap<u32, Closing> = BTreeMap::new();
         loop {
-            self.connections.retain(|&peer, Carrier { connection, .. }| {
+            self.connections.retain(|&peer, CountedConnection { connection, .. }| {
                 let closing = closings.entry(peer).or_insert_with(|| Closing::new(silence));
                 let wrote = std::iter::repeat_with(|| send(machine, peer, connection));
                 match wrote.take_while(|wrote| *wrote != Ok(0)).find(Result::is_err) {
@@ -357,7 +357,7 @@ impl Connections {
             }
             for event in &self.events {
                 if let Ok(peer) = u32::try_from(event.token().0)
-                    && let Some(Carrier { connection, .. }) = self.connections.get_mut(&peer)
+                    && let Some(CountedConnection { connection, .. }) = self.connections.get_mut(&peer)
                 {
                     connection.note_event(event);
                 }

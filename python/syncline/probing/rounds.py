@@ -61,10 +61,9 @@ def sampled(seed: int) -> MakeSchedule:
 
     :raises SynclineError: a package of the extra ``group`` is not installed.
     """
-    from syncline.grouping.packages import needed
+    from syncline.grouping.packages import require
 
-    for module, package in (("numpy", "numpy"), ("scipy", "scipy"), ("sklearn", "scikit-learn")):
-        needed(module, package)
+    require()
 
     def make(hosts: int) -> Schedule:
         from syncline.probing.sampled_schedule import sampled_schedule

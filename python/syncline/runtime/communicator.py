@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from syncline.input.problem import bad_value
 from syncline.runtime import at_exit, completions, joining, signals, trace
 from syncline.runtime.addresses import setting
-from syncline.runtime.groups import way
+from syncline.runtime.groups import finder
 from syncline.runtime.joining import JoinOptions
 from syncline.runtime.memory import Memory, memory
 from syncline.runtime.plan_data import for_core, from_core, with_racks
@@ -130,8 +130,8 @@ class Communicator:
         - ``limits``: how long to wait for ranks and operations.
 
         With ``groups="probe"``, ranks measure round trips and rates between each other for some seconds, find which of
-        them share a rack, and run by the plans that are fastest in simulations on the measured network. That needs the
-        extra ``group``. ``groups`` may also be a function, which all ranks call with the new communicator.
+        them share a rack, simulate plans on the measured network, try the best ones and keep the fastest. That needs
+        the extra ``group``. ``groups`` may also be a function, which all ranks call with the new communicator.
 
         An ``elastic`` job can go on after it loses ranks, and can take them back: see :meth:`renew`. All ranks must set
         it. A rank that joins such a job late waits until the others begin a new epoch with it; :attr:`ranks` lists the
@@ -140,10 +140,10 @@ class Communicator:
         A rank that waits for others for more than three seconds logs a warning with their numbers to the logger
         ``syncline``.
 
-        Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), or an argument is
-        invalid.
+        Raises ``SynclineError`` if the ranks do not all join in time (SL1201, exit status 6), an argument is invalid,
+        or ``groups`` needs a package that is not installed (SL0902).
         """
-        find_groups = None if groups is None else way(groups)
+        find_groups = None if groups is None else finder(groups)
         rank = setting(os.environ, "RANK", rank)
         world = setting(os.environ, "WORLD_SIZE", world)
         options = JoinOptions(
@@ -161,7 +161,11 @@ class Communicator:
         core = joining.join(options)
         joined = cls(core, options.limits.deadline_s, options.plans, world)
         if find_groups is not None:
-            find_groups(joined)
+            try:
+                find_groups(joined)
+            except BaseException:
+                joined.close()
+                raise
         return joined
 
     @property
@@ -337,7 +341,12 @@ class Communicator:
         """Begins to record the collectives of this job and its groups on this rank, or ends it.
 
         Returns those that were recorded before: at most 1,048,576, each once it has succeeded. See :mod:`.trace`.
+
+        Raises ``SynclineError`` (SL0102) for a group: its job records its collectives, too.
         """
+        if self._core.id():
+            help = "record with the communicator of the job"
+            raise bad_value("a group does not record collectives", "a group", help=help)
         rows, left_out = self._core.record(on)
         return trace.recording(rows, left_out, self._groups)
 
@@ -378,13 +387,14 @@ class Communicator:
                 self._plans = from_core(json.loads(adopted))
         return self._plans
 
-    def change_plans(self, plans: Plans, *, wait_s: float = 10.0) -> int:
+    def change_plans(self, plans: Plans) -> int:
         """Changes the plans of all ranks of this job or group, while operations go on.
 
         One rank calls this; the others need not. All ranks prepare the new plans, then run operations by them from the
         same operation on: its number, counting from 1, is returned. Operations under way, and those before that number,
         run by the old plans. Connections, threads and memory stay as they are. Without a network of their own, the new
-        plans use the present one. Ranks have the numbers with which the job began.
+        plans use the present one. Ranks have the numbers with which the job began, or in a group their places in it.
+        The call returns once the ranks have decided, which takes two seconds if one does not answer.
 
         Any rank can watch changes with :attr:`plans` and :attr:`plan_changes`.
 
@@ -394,7 +404,7 @@ class Communicator:
         plans = with_racks(plans, self._whole)
         plans = replace(plans, network=plans.network or self.plans.network)
         try:
-            _, first = self._core.change_plans(json.dumps(for_core(plans, self._whole)), wait_s)
+            _, first = self._core.change_plans(json.dumps(for_core(plans, self._whole)))
         except (ValueError, OverflowError) as error:
             remedy = "Communicator.change_plans describes its arguments"
             raise bad_value("plans cannot be changed", str(error), help=remedy) from None

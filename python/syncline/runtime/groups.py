@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS = "syncline.groups"
 
 
-def way(groups: Groups) -> Callable[[Communicator], Any]:
+def finder(groups: Groups) -> Callable[[Communicator], Any]:
     """Returns the function that finds groups.
 
     Raises ``SynclineError`` (SL0102) if no package offers a way of this name.

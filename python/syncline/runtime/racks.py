@@ -170,10 +170,19 @@ def by_rack(rule: Rule) -> bool:
     return isinstance(rule.algorithm, str) and _NO_SIZE.fullmatch(rule.algorithm) is not None
 
 
+def group_size(of: Sequence[int]) -> int | None:
+    """Returns the number of ranks in a rack, given the rack of each rank, if racks can be the groups of a plan.
+
+    All racks must have that size, except that one may be smaller; otherwise returns ``None``.
+    """
+    sizes = sorted(Counter(of).values(), reverse=True)
+    return sizes[0] if len(set(sizes[:-1])) <= 1 else None
+
+
 def check(rules: Iterable[Rule], of: Sequence[int]) -> None:
     """Raises ``SynclineError`` if a rule uses racks as groups and they differ in size; one rack may be smaller."""
-    sizes = sorted(Counter(of).values(), reverse=True)
-    if len(set(sizes[:-1])) > 1 and any(map(by_rack, rules)):
+    if group_size(of) is None and any(map(by_rack, rules)):
+        sizes = sorted(Counter(of).values(), reverse=True)
         raise_errors(
             error(
                 Code.BAD_VALUE,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.errors import SynclineError
 from syncline.files import write_whole
 from syncline.input.problem import cannot_write, error, raise_errors, require_writable
 
@@ -74,19 +75,31 @@ class Trace:
     """
 
     def __init__(self, ranks: Communicator, file: str | Path, *, beside: str | Path | None = None) -> None:
-        """Checks the files.
+        """Checks the files on rank 0, and tells the other ranks.
 
-        Raises ``SynclineError`` on rank 0 if ``file`` cannot be written (SL0801), or ``beside`` not read (SL0105).
+        Raises ``SynclineError`` on all ranks if ``file`` cannot be written (SL0801), or ``beside`` not read (SL0105),
+        and if ``ranks`` is a group (SL0102).
         """
         self.left_out = 0
         """Collectives that are not in the file, because there were too many; known on rank 0 at the end."""
         self._ranks = ranks
         self._file = Path(file)
         self._beside = b""
-        if ranks.rank == 0:
-            require_writable(self._file)
-            self._beside = b"" if beside is None else _read(beside)
         self._began_s = 0.0
+        ranks.record(on=False)  # refuses a group
+        usable = array("i", [1])
+        problem = None
+        if ranks.rank == 0:
+            try:
+                require_writable(self._file)
+                self._beside = b"" if beside is None else _read(beside)
+            except SynclineError as found:
+                usable[0], problem = 0, found
+        ranks.broadcast(usable).wait()
+        if problem is not None:
+            raise problem
+        if not usable[0]:
+            raise_errors(cannot_write(str(file), "rank 0 cannot use the files of the trace, and says why"))
 
     def __enter__(self) -> Self:
         self._ranks.barrier().wait()

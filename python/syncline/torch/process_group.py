@@ -13,7 +13,7 @@ from syncline.errors import SynclineError
 from syncline.input.problem import bad_value
 from syncline.runtime import at_exit
 from syncline.runtime.communicator import Communicator
-from syncline.runtime.groups import way
+from syncline.runtime.groups import finder
 from syncline.runtime.racks import of_ranks
 from syncline.torch.backend import NAME, Backend
 from syncline.torch.failures import backend_error
@@ -185,6 +185,7 @@ def create(opts: Any, options: Any) -> Group:
     members = list(opts.global_ranks_in_group) or list(range(opts.group_size))
     seconds = opts.timeout.total_seconds()
     first = None if whole else _shared()
+    find_groups = None
     if options is None and first is not None:
         chosen = replace(first.options, plans=replace(first.options.plans, rules=()))
         communicator = first.communicator.group(
@@ -195,14 +196,15 @@ def create(opts: Any, options: Any) -> Group:
         )
     else:
         chosen = options or Options()
+        find_groups = finder(chosen.groups) if whole and chosen.groups is not None else None
         communicator = _join(opts, chosen, members, seconds, whole=whole)
     if whole:
         _first = First(chosen, communicator)
     tuner = None
     if whole:
-        if chosen.groups is not None:
-            way(chosen.groups)(communicator)
-        tuner = Tuner(communicator, chosen.autotune)
+        if find_groups is not None:
+            find_groups(communicator)
+        tuner = Tuner(communicator, chosen.autotune, chosen.tuning)
     backend = Backend(communicator, opts.timeout, in_order=chosen.in_order, tuner=tuner)
     at_exit.register(backend)
     return Group(opts.store, backend)
@@ -230,7 +232,7 @@ def _backend(group: dist.ProcessGroup | None) -> Backend:
 
 
 def tuner(group: dist.ProcessGroup | None = None) -> Tuner | None:
-    """Returns the tuner of a process group, by default the default group; ``None`` if it has none.
+    """Returns the tuner of the default group, or of ``group`` if that is the default group; ``None`` for others.
 
     Raises ``SynclineError`` (SL0102) if the backend of the group is not ``syncline``.
     """

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from syncline.runtime.rendezvous import Meeting
 from syncline.runtime.security import Security
 from syncline.runtime.settings import Plans, Resources, TimeLimits
+from syncline.tuning import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from syncline.runtime import Communicator
+    from syncline.runtime.groups import Groups
     from syncline.tuning import Mode
 
 
@@ -28,12 +27,14 @@ class Options:
     plans: Plans = field(default_factory=Plans)
     """Plans, with the order or racks of all the job's ranks. List the ranks of a rack one after the other, so that a
     ring crosses between two racks only twice."""
-    groups: str | Callable[[Communicator], Any] | None = None
-    """``probe``: the first group measures its network for some seconds, finds racks, and runs by the plans that are
-    fastest in simulations on it; see ``Communicator.join``."""
+    groups: Groups | None = None
+    """``probe``: the first group measures its network for some seconds, finds racks, simulates plans, tries the best
+    ones and keeps the fastest; see ``Communicator.join``."""
     autotune: Mode = "off"
     """``on``: follows the speed of large all-reduces of the first group, and tries other plans when it changes.
     ``observe`` only records what it would try. See :class:`syncline.tuning.Tuner`."""
+    tuning: Settings = field(default_factory=Settings)
+    """When the tuner acts, and what it tries."""
     in_order: bool = False
     """Whether results are the same bit for bit in every run."""
     meeting: Meeting = field(default_factory=Meeting)

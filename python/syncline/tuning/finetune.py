@@ -50,8 +50,10 @@ class Finetune:
     epsilon: float = EPSILON
     bottleneck: int | None = None
     """The rank that the last step moved masters away from."""
-    moves: int = 1
-    """How many masters the next step moves, if the bottleneck remains the same."""
+    last_moves: int = 1
+    """How many masters the last step was to move."""
+    moved: int = 0
+    """How many it moved."""
 
     def step(self, assignment: Assignment, blames: Sequence[float]) -> Assignment | None:
         """Moves masters from the rank with the highest blame to those with the lowest.
@@ -63,17 +65,19 @@ class Finetune:
         worst = ranked[-1]
         if blames[worst] <= self.epsilon * blames[ranked[0]]:
             return None
-        self.moves = 2 * self.moves if worst == self.bottleneck else 1
+        self.last_moves = 2 * self.last_moves if worst == self.bottleneck else 1
+        self.moved = 0
         self.bottleneck = worst
         moved = assignment
         others = ranked[:-1]
-        for number in range(self.moves):
+        for number in range(self.last_moves):
             # Several masters go to several ranks, the first to the one with the lowest blame.
             first = number % len(others)
             following = _move(moved, worst, [*others[first:], *others[:first]])
             if following is None:
                 break
             moved = following
+            self.moved += 1
         return None if moved is assignment else moved
 
 

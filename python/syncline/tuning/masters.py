@@ -32,9 +32,9 @@ class Assignment:
     """The masters of each block."""
 
     groups: Groups
-    local: tuple[tuple[int, ...], ...]
+    local_masters: tuple[tuple[int, ...], ...]
     """For each block, the local master of each group."""
-    top: tuple[int, ...]
+    global_masters: tuple[int, ...]
     """For each block, its global master, which is one of its local masters."""
     _group: dict[int, int] = field(init=False, repr=False, compare=False, default_factory=dict)
 
@@ -45,7 +45,7 @@ class Assignment:
         count = sum(map(len, self.groups))
         if sorted(self._group) != list(range(count)):
             raise bad_value("the groups do not have each rank once", str(self.groups), allowed="each rank from 0 once")
-        for local, top in zip(self.local, self.top, strict=True):
+        for local, top in zip(self.local_masters, self.global_masters, strict=True):
             wrong = len(local) != len(self.groups) or any(
                 self._group.get(rank) != number for number, rank in enumerate(local)
             )
@@ -56,7 +56,7 @@ class Assignment:
     @property
     def blocks(self) -> int:
         """The number of blocks."""
-        return len(self.top)
+        return len(self.global_masters)
 
     @property
     def ranks(self) -> int:
@@ -75,7 +75,7 @@ class Assignment:
         group, and to the global master what its group has. A global master sends results to the other local masters.
         """
         blocks = [0] * self.ranks
-        for local, top in zip(self.local, self.top, strict=True):
+        for local, top in zip(self.local_masters, self.global_masters, strict=True):
             for number, members in enumerate(self.groups):
                 master = local[number]
                 for rank in members:
@@ -87,8 +87,12 @@ class Assignment:
 
     def mastered(self, rank: int) -> tuple[list[int], list[int]]:
         """The blocks of which a rank is the global master, and those of which it is only a local master."""
-        top = [block for block, master in enumerate(self.top) if master == rank]
-        local = [block for block, masters in enumerate(self.local) if rank in masters and self.top[block] != rank]
+        top = [block for block, master in enumerate(self.global_masters) if master == rank]
+        local = [
+            block
+            for block, masters in enumerate(self.local_masters)
+            if rank in masters and self.global_masters[block] != rank
+        ]
         return top, local
 
     def moved(self, block: int, source: int, target: int) -> Assignment | None:
@@ -97,7 +101,7 @@ class Assignment:
         Within a group, the target takes over the local mastery, and with it a global one. Between groups, only a global
         mastery can move; it goes to the target if that is the block's local master, or becomes it.
         """
-        local, top = list(self.local[block]), self.top[block]
+        local, top = list(self.local_masters[block]), self.global_masters[block]
         if source not in local:
             return None
         here, there = self.group(source), self.group(target)
@@ -108,7 +112,7 @@ class Assignment:
             local[there] = top = target
         else:
             return None
-        every, tops = list(self.local), list(self.top)
+        every, tops = list(self.local_masters), list(self.global_masters)
         every[block], tops[block] = tuple(local), top
         return Assignment(self.groups, tuple(every), tuple(tops))
 
@@ -117,7 +121,7 @@ class Assignment:
 
         def program(rank: int, _: int) -> Iterator[list[Instruction]]:
             own = self.group(rank)
-            for block, (local, top) in enumerate(zip(self.local, self.top, strict=True)):
+            for block, (local, top) in enumerate(zip(self.local_masters, self.global_masters, strict=True)):
                 master = local[own]
                 others = [other for other in self.groups[own] if other != rank]
                 if rank != master:

@@ -10,17 +10,15 @@ import logging
 import time
 from array import array
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
 from syncline.errors import SynclineError
-from syncline.extras import install
-from syncline.input.problem import error, raise_errors
+from syncline.grouping.packages import require
 from syncline.probing import Wanted, full, probe_job, sampled
 from syncline.runtime import Rule
-from syncline.runtime.racks import BY_RACK
+from syncline.runtime.racks import BY_RACK, group_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,15 +32,18 @@ BUDGET_S, LONGEST_S = 8.0, 64.0
 CANDIDATES = ("ring", "halving_doubling", "double_binary_tree", "tree(fan_out=4)", "direct")
 """Plans that are simulated, beside ``two_level`` on racks of one size."""
 TRIED, REPEATS = 3, 2
-"""Plans of each size that are tried on the network itself, the fastest in simulations, and how often each is."""
+"""Plans that are tried on the network itself, for each size but the smallest: those that are fastest in simulations,
+and how often each is run. Small vectors take too short for a few runs to tell."""
 FULL = 32
 """Most ranks of which all pairs are measured in both directions."""
 MIN_HOSTS = 5
 """Fewest ranks whose pairs suffice to find groups."""
 SIZES = ((16 << 10, 64 << 10), (512 << 10, 2 << 20), (4 << 20, None))
 """Sizes of all-reduces for which plans are chosen, and up to which size the choice applies, in bytes."""
+USUAL_RATE, USUAL_ROUND_TRIP_S = 3e9, 60e-6
+"""Bytes per second and round trip between hosts of which nothing was measured: TCP over 25 Gb/s."""
 SIMULATED = 128
-"""Most ranks for which candidates are simulated. Beyond that, racks alone decide."""
+"""Most ranks for which candidates are simulated."""
 _log = logging.getLogger("syncline")
 
 
@@ -63,7 +64,8 @@ def by_probe(ranks: Communicator, *, budget_s: float = BUDGET_S) -> Choice | Non
     """Probes the ranks of a job, and changes its plans to the fastest for the network between them.
 
     All ranks call it, with no other operation under way. Returns the choice on rank 0, and ``None`` on the others.
-    Plans of collectives other than the all-reduce follow the racks that are found; rules for them remain.
+    Rules for the all-reduce are replaced by one for each of three sizes. Other rules remain, and their plans follow the
+    racks that are found.
 
     ``budget_s`` is doubled if it is too short, up to about a minute.
 
@@ -80,7 +82,9 @@ def by_probe(ranks: Communicator, *, budget_s: float = BUDGET_S) -> Choice | Non
             _log.warning("Plans remain as they are, as no others follow from what ranks measured: %s", problem)
     trials = _trials(ranks, choice)
     if choice is not None:
-        choice = replace(choice, measured_s=trials, plans=_with_rules(choice, trials))
+        tried = {size for _, size in trials}
+        times = trials | {key: each for key, each in choice.simulated_s.items() if key[1] not in tried}
+        choice = replace(choice, measured_s=trials, plans=_with_rules(choice.plans, times))
         ranks.change_plans(choice.plans)
         _log.info("Plans by what ranks measured: %s", _words(choice))
     ranks.barrier().wait()
@@ -100,28 +104,21 @@ def _measure(ranks: Communicator, budget_s: float) -> Measured:
             budget_s *= 2
 
 
-def require() -> None:
-    """Raises ``SynclineError`` (SL0902) unless the packages are installed that find groups."""
-    for module, package in (("numpy", "numpy"), ("scipy", "scipy"), ("sklearn", "scikit-learn")):
-        if find_spec(module) is None:
-            message = f"finding groups needs {package}, which is not installed"
-            raise_errors(error(Code.MISSING_PACKAGE, message, help=install("group")))
-
-
 def choose(measured: Measured, plans: Plans, world: int) -> Choice:
     """Chooses plans for ``world`` ranks with measured round trips and rates. ``plans`` are those that they replace.
 
+    For more than 128 ranks nothing is simulated: racks are found, and rules remain.
+
     Raises ``SynclineError`` if the measurements cannot be used.
     """
-    grouping = find_racks(measured)
+    grouping = _find_racks(measured)
     racks = list(grouping.groups) if grouping is not None and grouping.found and len(grouping.groups) == world else None
     chosen = replace(plans, order=None if racks else plans.order, racks=racks or plans.racks)
-    simulated = simulate(measured, racks) if world <= SIMULATED and len(measured.hosts) == world else {}
-    choice = Choice(chosen, grouping, simulated, {})
-    return replace(choice, plans=_with_rules(choice, {}))
+    simulated = _simulate(measured, racks) if world <= SIMULATED and len(measured.hosts) == world else {}
+    return Choice(_with_rules(chosen, simulated), grouping, simulated, {})
 
 
-def find_racks(measured: Measured) -> Grouping | None:
+def _find_racks(measured: Measured) -> Grouping | None:
     """The racks that measurements show: by rates if these show some, else by round trips.
 
     Pairs of one round are measured at the same time, so pairs in different racks share the links between racks, and get
@@ -135,14 +132,14 @@ def find_racks(measured: Measured) -> Grouping | None:
     return next((grouping for grouping in found if grouping.found), found[-1])
 
 
-def simulate(measured: Measured, racks: Sequence[int] | None) -> dict[tuple[str, int], float]:
+def _simulate(measured: Measured, racks: Sequence[int] | None) -> dict[tuple[str, int], float]:
     """The simulated time of an all-reduce by each candidate, for each size. Names are those that rules take.
 
     Ranks are in the order of racks. With racks of one size, the network is that of :func:`network`.
     """
     from syncline.api import simulate as run
 
-    size = group_size(racks) if racks else None
+    size = _size(racks)
     named = {name: name for name in CANDIDATES}
     if size:
         named[BY_RACK] = f"{BY_RACK}(group={size})"
@@ -172,7 +169,7 @@ def network(measured: Measured, racks: Sequence[int] | None) -> dict[str, Any]:
     carries what those got together. Without racks of one size, all hosts are at one switch.
     """
     world = len(measured.hosts)
-    size = group_size(racks) if racks else None
+    size = _size(racks)
 
     def middle(values: Iterable[float | None], default: float) -> float:
         known = [value for value in values if value]
@@ -183,10 +180,10 @@ def network(measured: Measured, racks: Sequence[int] | None) -> dict[str, Any]:
             return list(measured.pairs.values())
         return [pair for (a, b), pair in measured.pairs.items() if (racks[a] == racks[b]) == inside]
 
-    rate = middle((pair.rate_bytes_per_s for pair in pairs(inside=True)), 3e9)
-    rtt = middle((pair.rtt_s for pair in pairs(inside=True)), 60e-6)
+    rate = middle((pair.rate_bytes_per_s for pair in pairs(inside=True)), USUAL_RATE)
+    rtt = middle((pair.rtt_s for pair in pairs(inside=True)), USUAL_ROUND_TRIP_S)
     hosts = {"rate": f"{rate:.0f}B/s", "latency": f"{rtt / 4 * 1e9:.0f}ns"}
-    if size is None or size == world or world % size:
+    if size is None or world % size:
         return {"switch": {"hosts": world, **hosts}}
     between = middle((pair.rate_bytes_per_s for pair in pairs(inside=False)), rate)
     senders = max(size / 2 * (world - size) / (world - 1), 1)
@@ -197,25 +194,22 @@ def network(measured: Measured, racks: Sequence[int] | None) -> dict[str, Any]:
     }
 
 
-def group_size(racks: Sequence[int]) -> int | None:
-    """The ranks of a rack, if racks can be the groups of a plan: all have the same size, but one may be smaller."""
-    sizes = sorted((racks.count(rack) for rack in set(racks)), reverse=True)
-    return sizes[0] if len(sizes) > 1 and len(set(sizes[:-1])) == 1 else None
+def _size(racks: Sequence[int] | None) -> int | None:
+    """The ranks of a rack, if there are several and they can be the groups of a plan."""
+    return group_size(racks) if racks and len(set(racks)) > 1 else None
 
 
-def _with_rules(choice: Choice, trials: dict[tuple[str, int], float]) -> Plans:
-    """Plans with a rule for each size: the fastest of those tried, else of those simulated."""
+def _with_rules(plans: Plans, times: dict[tuple[str, int], float]) -> Plans:
+    """Plans with a rule for each size instead of those for the all-reduce: the plan with the shortest time."""
     rules = []
     above = 0
-    chosen = {up_to for _, up_to in SIZES}
-    others = [rule for rule in choice.plans.rules if rule.kind != "all_reduce" or rule.up_to not in chosen]
     for nbytes, up_to in SIZES:
-        times = [(seconds, name) for (name, size), seconds in trials.items() if size == nbytes]
-        times = times or [(seconds, name) for (name, size), seconds in choice.simulated_s.items() if size == nbytes]
-        if times:
-            rules.append(Rule("all_reduce", min(times)[1], up_to, above=above))
+        of_size = [(seconds, name) for (name, size), seconds in times.items() if size == nbytes]
+        if of_size:
+            rules.append(Rule("all_reduce", min(of_size)[1], up_to, above=above))
         above = up_to or 0
-    return replace(choice.plans, rules=[*rules, *others])
+    others = [rule for rule in plans.rules if not rules or rule.kind != "all_reduce"]
+    return replace(plans, rules=[*rules, *others])
 
 
 def _trials(ranks: Communicator, choice: Choice | None) -> dict[tuple[str, int], float]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.runtime import Communicator
+    from syncline.runtime.signals import OperationTimes
 
 DEADLINE_S = 3e8
 """A rank may take as long as it likes to ask: the messages have no deadline that matters."""
@@ -27,8 +28,8 @@ ASK, ANSWER = range(2)
 """Tags."""
 OPERATIONS = 3
 """Numbers about operations in a row: their count, bytes and time."""
-MOST = 4
-"""How much faster than the one in the middle a rank can be."""
+MAX_RATE_OVER_MEDIAN = 4
+"""Cap on a rank's rate, as a multiple of the median."""
 PEER = 4
 """Numbers about each rank that follow: bytes sent to it, the time busy with them, the round trip and the kernel's rate.
 """
@@ -73,14 +74,18 @@ class Sampler:
         return row
 
     def operations(self) -> int:
-        """Returns how many all-reduces are over since the last row."""
+        """Returns how many all-reduces are over since the last row. Asks no lane."""
         before = self._last[0] if self._last else 0
-        return int(self._totals()[0] - before)
+        return int(sum(each.count for each in self._ranks.operation_times if self._counts(each)) - before)
+
+    def _counts(self, times: OperationTimes) -> bool:
+        """Whether the tuner looks after a class: all-reduces, some of which may have more bytes than the limit."""
+        return times.kind == "all_reduce" and 2 * times.from_bytes - 1 > self._above
 
     def _totals(self) -> list[float]:
         totals = [0.0] * (OPERATIONS + PEER * self._ranks.world)
         for each in self._ranks.operation_times:
-            if each.kind == "all_reduce" and each.from_bytes > self._above:
+            if self._counts(each):
                 totals[0] += each.count
                 totals[1] += each.bytes
                 totals[2] += each.total_s
@@ -101,7 +106,7 @@ def combine(rows: Sequence[Sequence[float]]) -> Window:
     The rate of a rank is the lower one of those at which it sends and receives, summed over the other ranks. The rate
     of a connection is that of its bytes while there were some to send, or the kernel's if that is higher: a connection
     that waits for others has bytes to send all the time, and few of them. The kernel takes bursts for high rates, so a
-    rank has at most :data:`MOST` times the rate in the middle.
+    rank has at most :data:`MAX_RATE_OVER_MEDIAN` times the median.
     """
     world = len(rows)
     sent, busy, trips, kernel = ([row[OPERATIONS + at :: PEER] for row in rows] for at in range(PEER))
@@ -115,7 +120,7 @@ def combine(rows: Sequence[Sequence[float]]) -> Window:
         min(sum(rate(rank, other) for other in others[rank]), sum(rate(other, rank) for other in others[rank]))
         for rank in range(world)
     ]
-    most = MOST * median(rates)
+    most = MAX_RATE_OVER_MEDIAN * median(rates)
     times = [row[2] / row[1] for row in rows if row[1] > 0]
     return Window(
         operations=int(min(row[0] for row in rows)),

@@ -8,10 +8,12 @@ measured rates (:mod:`~syncline.tuning.quicktune`), further ones move masters aw
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import threading
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -27,16 +29,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from syncline.plans import Plan
-    from syncline.runtime import Communicator, Plans
+    from syncline.runtime import Communicator
     from syncline.tuning.masters import Assignment
     from syncline.tuning.sampling import Window
 
 Mode = Literal["off", "observe", "on"]
 
-EVEN = ("ring", "halving_doubling")
-"""Plans in which all ranks send as much."""
-HOPELESS = 1.3
-"""Plans that are expected to take this many times as long are not tried."""
+BALANCED = ("ring", "halving_doubling")
+"""Plans in which all ranks send equally many bytes."""
+MAX_SLOWDOWN = 1.3
+"""Plans that are expected to take more times as long are not tried."""
 PIECES = 4
 """Messages into which a block of a vector of the usual size is cut at least, unless they become too short."""
 LOOKS = 2
@@ -51,7 +53,8 @@ class Settings:
     """When the tuner acts, and what it tries."""
 
     above: int = 64 << 10
-    """All-reduces of more bytes than this are tuned."""
+    """All-reduces of more bytes than this are tuned. Times are kept by powers of two, so the tuner also times some that
+    are up to half as large."""
     window_s: float = 1.0
     """The shortest time between two looks, and of a trial."""
     operations: int = 8
@@ -99,14 +102,14 @@ class Decision:
     """Time of large all-reduces over their bytes, with the plans before."""
     after_s_per_byte: float
     """The same in the trial; not a number if it could not be measured, or was only observed."""
-    kept: bool
-    """Whether the plans were kept."""
+    adopted: bool
+    """Whether the plans that were tried stay in force."""
     why: str
     """The reason, in words."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns the decision as plain data, as logs contain it."""
-        return asdict(self)
+        """Returns the decision as plain data for JSON, with ``None`` for times that were not measured."""
+        return {key: None if value != value else value for key, value in asdict(self).items()}
 
 
 @dataclass
@@ -116,7 +119,7 @@ class _Choice:
     name: str
     """What they are, in words."""
     algorithm: str | Plan | None
-    """``None`` for what the plans say with which the tuner began."""
+    """``None`` for what the job's plans say without the tuner."""
     message: int = 64 << 10
     assignment: Assignment | None = None
     """The masters, if the plan has some."""
@@ -145,7 +148,7 @@ class Tuner:
         self.settings = settings or Settings()
         self.settings.check()
         self.mode = mode
-        self.failed: SynclineError | None = None
+        self.failed: Exception | None = None
         """Why the tuner has ended before it was closed, if it has: the job goes on by the plans in force."""
         self._ranks = ranks
         self._decisions: list[Decision] = []
@@ -160,9 +163,10 @@ class Tuner:
             self._answers = sampling.Answers(self._group, sampler)
             return
         self._sampler = sampler
-        self._choice = _Choice("the plans with which the tuner began", None)
+        self._choice = _Choice("the plans without the tuner", None)
+        self._rule: Rule | None = None
+        """The rule that the tuner has added to the job's plans."""
         self._tried: list[tuple[str | Plan | None, int]] = []
-        self._before = ranks.plans
         self._thread = threading.Thread(target=self._run, name="syncline tuner", daemon=True)
         self._thread.start()
 
@@ -191,7 +195,7 @@ class Tuner:
             self._follow()
         except _Ended:
             return
-        except SynclineError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the job goes on
             if not self._closed.is_set():
                 self.failed = error
                 _log.warning("The tuner has ended, and plans remain as they are: %s", error)
@@ -246,16 +250,17 @@ class Tuner:
             moved = finetune.step(assignment, blame(window.traffic))
             if moved is None:
                 break
-            name = f"{finetune.moves} masters moved away from rank {finetune.bottleneck}"
+            count = "1 master" if finetune.moved == 1 else f"{finetune.moved} masters"
+            name = f"{count} moved away from rank {finetune.bottleneck}"
             candidate = replace(self._choice, name=name, algorithm=moved.plan(), assignment=moved)
-            best, kept = self._try(candidate, best, reason)
-            if not kept:
+            best, adopted = self._try(candidate, best, reason)
+            if not adopted:
                 break
         return best
 
     def _candidates(self, window: Window) -> Iterator[_Choice]:
         """What to try, the most promising first."""
-        racks: Any = self._before.racks  # a list: those of a communicator are
+        racks: Any = self._ranks.plans.racks  # a list: those of a communicator are
         groupings = [groups_of(racks), even_groups(self._ranks.world)] if racks else [even_groups(self._ranks.world)]
         for groups in groupings if window.known else []:
             try:
@@ -268,11 +273,11 @@ class Tuner:
             if self._choice.assignment is None:
                 # Here every rank sends to many others. In a ring, a slow rank slows what its neighbours send, too.
                 even = quicktune(groups, [1.0] * self._ranks.world, blocks)
-                yield _Choice(f"as many blocks for every master, {words}", even.plan(), message, even)
+                yield _Choice(f"equal shares for all masters, {words}", even.plan(), message, even)
             assignment = quicktune(groups, [each.rate_bytes_per_s for each in self._seen.traffic], blocks)
             yield _Choice(f"masters by measured rates, {words}", assignment.plan(), message, assignment)
         for algorithm in (*self.settings.algorithms, *(["two_level"] if racks else [])):
-            if algorithm in EVEN and self._is_hopeless(window):
+            if algorithm in BALANCED and self._is_hopeless(window):
                 continue
             yield _Choice(f"`{algorithm}`", algorithm)
         for message in self.settings.messages:
@@ -290,7 +295,7 @@ class Tuner:
             return False
         rates = [each.rate_bytes_per_s for each in window.traffic]
         even = 2 * (len(rates) - 1) / len(rates) / min(rates)
-        return even > HOPELESS * max(times(assignment, rates))
+        return even > MAX_SLOWDOWN * max(times(assignment, rates))
 
     def _try(self, candidate: _Choice, before: float, reason: str) -> tuple[float, bool]:
         """Tries plans.
@@ -305,39 +310,45 @@ class Tuner:
             return before, False
         present = self._choice
         try:
-            self._ranks.change_plans(self._with(candidate))
+            self._change(candidate)
         except SynclineError as error:
             self._decide(reason, candidate, before, math.nan, why=str(error).splitlines()[0])
             return before, False
         try:
             self._look()  # Operations by both plans are in this window.
             after = self._look().seconds_per_byte
-        except _Ended:
-            # The job goes on by plans that are known to be good.
-            self._ranks.change_plans(self._with(present))
+        except BaseException:
+            # The job goes on by plans that are known to be good, if it does go on.
+            with suppress(SynclineError):
+                self._change(present)
             raise
         if after <= before * (1 - self.settings.gain):
             self._choice = candidate
-            self._decide(reason, candidate, before, after, kept=True, why=f"{before / after:.2f} times as fast")
+            self._decide(reason, candidate, before, after, adopted=True, why=f"{before / after:.2f} times as fast")
             return after, True
-        self._ranks.change_plans(self._with(present))
+        self._change(present)
         self._look()
         self._decide(reason, candidate, before, after, why=f"only {before / after:.2f} times as fast")
         return before, False
 
-    def _with(self, choice: _Choice) -> Plans:
-        """The job's plans, with a choice for large all-reduces."""
-        if choice.algorithm is None:
-            return self._before
-        tuned = Rule("all_reduce", choice.algorithm, message=choice.message, above=self.settings.above)
-        return replace(self._before, rules=[tuned, *self._before.rules])
+    def _change(self, choice: _Choice) -> None:
+        """Changes the job's plans to a choice for large all-reduces, instead of the one before."""
+        present = self._ranks.plans
+        rules = [rule for rule in present.rules if rule != self._rule]
+        rule = None
+        if choice.algorithm is not None:
+            rule = Rule("all_reduce", choice.algorithm, message=choice.message, above=self.settings.above)
+            rules.insert(0, rule)
+        self._ranks.change_plans(replace(present, rules=rules))
+        self._rule = rule
 
     def _decide(
-        self, reason: str, candidate: _Choice, before: float, after: float, *, kept: bool = False, why: str
+        self, reason: str, candidate: _Choice, before: float, after: float, *, adopted: bool = False, why: str
     ) -> None:
-        decision = Decision(time.time(), reason, candidate.name, before, after, kept, why)
+        decision = Decision(time.time(), reason, candidate.name, before, after, adopted, why)
         self._decisions.append(decision)
-        _log.info("The tuner %s %s: %s (%s)", "keeps" if kept else "drops", candidate.name, why, reason)
+        does = "adopts" if adopted else "would try" if self.mode == "observe" else "drops"
+        _log.info("The tuner %s %s: %s (%s) %s", does, candidate.name, why, reason, json.dumps(decision.as_dict()))
 
 
 def _message(block: float) -> int:

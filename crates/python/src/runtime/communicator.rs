@@ -393,9 +393,8 @@ impl Communicator {
 
     /// Proposes new plans, a [`PlanPolicy`] as JSON, and waits for the decision. Returns the number of the edition and the
     /// first operation that runs by it.
-    fn change_plans(&self, py: Python<'_>, plans: &str, wait_s: f64) -> PyResult<(u32, u64)> {
+    fn change_plans(&self, py: Python<'_>, plans: &str) -> PyResult<(u32, u64)> {
         let plans: PlanPolicy = read(plans)?;
-        let wait = detached(py, || seconds("wait_s", wait_s))?;
         let proposed = self.operations.ask(|ranks| ranks.group().propose_plans(plans));
         let proposed = proposed.ok_or_else(|| self.operations.closed())?;
         let kept = |why: String| {
@@ -405,20 +404,14 @@ impl Communicator {
         let decision = Mutex::new(proposed.map_err(kept)?);
         // Let the interpreter handle signals meanwhile.
         const TURN: Duration = Duration::from_millis(100);
-        let until = Instant::now() + wait;
         loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let next =
-                || decision.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(left.min(TURN));
+            let next = || decision.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(TURN);
             match py.detach(next) {
                 Ok(PlanChange { edition, outcome, .. }) => {
                     return outcome.map(|from| (edition, from)).map_err(kept);
                 }
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(kept("the job or the group has ended".to_owned()));
-                }
-                Err(RecvTimeoutError::Timeout) if left.is_zero() => {
-                    return Err(kept(format!("there is no decision after {wait_s} s")));
                 }
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             }
@@ -508,7 +501,7 @@ impl Communicator {
         let (elements, element) = (vector.count(), vector.element());
         let operation = Operation { kind, elements, element, reduction, root, association };
         // Other threads of Python go on while a decision on plans is awaited.
-        let held = |ranks: &Ranks| Some(ranks.group().plan_decisions()).filter(PlanDecisions::hold_next);
+        let held = |ranks: &Ranks| Some(ranks.group().plan_decisions()).filter(PlanDecisions::next_must_wait);
         if let Some(decisions) = self.operations.ask(held).flatten() {
             py.detach(|| decisions.wait_for_next());
         }
