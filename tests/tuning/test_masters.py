@@ -150,5 +150,7 @@ def test_finetune_moves_more_and_more_away_from_the_same_rank():
 
 def test_too_many_ranks_are_refused():
     assert default_blocks(even_groups(16)) == 64
-    with pytest.raises(SynclineError, match="too many ranks"):
-        default_blocks(even_groups(512))
+    assert default_blocks(even_groups(32)) == 44
+    with pytest.raises(SynclineError, match="too many ranks") as raised:
+        default_blocks(even_groups(64))
+    assert "at most 37 ranks" in str(raised.value)

@@ -170,28 +170,9 @@ impl Communicator {
         self.group.shared().counters().kept()
     }
 
-    /// The traffic with each peer on each lane, as far as lanes answer within a second.
-    pub fn connections(&self) -> Vec<ConnectionSignals> {
-        const PATIENCE: Duration = Duration::from_secs(1);
-        let (answer, answers) = channel();
-        self.lanes.handles.iter().for_each(|lane| lane.send(Command::Traffic(answer.clone())));
-        drop(answer);
-        let until = Instant::now() + PATIENCE;
-        let next = || answers.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
-        let book = self.group.book();
-        let mut all: Vec<ConnectionSignals> = std::iter::from_fn(next)
-            .flat_map(|(lane, traffic)| {
-                traffic.into_iter().map(move |Traffic { peer, sent, received, tcp }| ConnectionSignals {
-                    peer: book.name(peer),
-                    lane,
-                    sent,
-                    received,
-                    tcp,
-                })
-            })
-            .collect();
-        all.sort_by_key(|each| (each.peer, each.lane));
-        all
+    /// Something that reads the traffic with each peer.
+    pub fn traffic(&self) -> TrafficReader {
+        TrafficReader { lanes: self.lanes.handles.clone(), job: Arc::clone(self.group.info()) }
     }
 
     /// Begins to record the operations of all groups, or ends it. Returns what was recorded before.
@@ -239,6 +220,39 @@ impl Communicator {
         }
         let names = members.iter().map(|&member| whole.name(member)).collect();
         Group::create(self.group.shared(), name, members, book.called(names), deadline)
+    }
+}
+
+/// Reads the traffic of a communicator with each peer, without a lock on it.
+#[derive(Debug)]
+pub struct TrafficReader {
+    lanes: Vec<LaneHandle>,
+    job: Arc<GroupInfo>,
+}
+
+impl TrafficReader {
+    /// The traffic with each peer on each lane, as far as lanes answer within a second.
+    pub fn read(&self) -> Vec<ConnectionSignals> {
+        const PATIENCE: Duration = Duration::from_secs(1);
+        let (answer, answers) = channel();
+        self.lanes.iter().for_each(|lane| lane.send(Command::Traffic(answer.clone())));
+        drop(answer);
+        let until = Instant::now() + PATIENCE;
+        let next = || answers.recv_timeout(until.saturating_duration_since(Instant::now())).ok();
+        let book = &self.job.book;
+        let mut all: Vec<ConnectionSignals> = std::iter::from_fn(next)
+            .flat_map(|(lane, traffic)| {
+                traffic.into_iter().map(move |Traffic { peer, sent, received, tcp }| ConnectionSignals {
+                    peer: book.name(peer),
+                    lane,
+                    sent,
+                    received,
+                    tcp,
+                })
+            })
+            .collect();
+        all.sort_by_key(|each| (each.peer, each.lane));
+        all
     }
 }
 

@@ -137,6 +137,10 @@ impl Group {
         Ok(Self { shared: Arc::clone(shared), info })
     }
 
+    pub(super) fn info(&self) -> &Arc<GroupInfo> {
+        &self.info
+    }
+
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -269,10 +273,16 @@ impl Group {
         state.groups.get(&self.info.slot).map_or_else(Vec::new, |group| group.changes.decided.clone())
     }
 
-    /// The plans that were adopted last; `None` if those with which the group began are in force.
-    pub fn adopted_plans(&self) -> Option<PlanPolicy> {
+    /// The number of the edition that was adopted last, and its plans; `None` if those with which the group began are in
+    /// force.
+    pub fn adopted_plans(&self) -> Option<(u32, PlanPolicy)> {
         let state = self.shared.lock();
         state.groups.get(&self.info.slot).and_then(|group| group.changes.adopted.clone())
+    }
+
+    /// The number of the newest operation that has begun.
+    pub fn begun(&self) -> u64 {
+        self.info.counters.begun.load(Ordering::Relaxed)
     }
 
     /// The number that all members use for this group; 0 for the whole job.

@@ -28,5 +28,5 @@ pub mod signals;
 mod state;
 mod worker;
 
-pub use communicator::Communicator;
+pub use communicator::{Communicator, TrafficReader};
 pub use counters::Kept;

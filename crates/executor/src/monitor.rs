@@ -86,6 +86,9 @@ impl Monitor {
                 }
                 Ok(Report::ProposePlans(proposal)) => self.propose_plans(proposal),
                 Ok(Report::PreparePlans { edition, proposal }) => self.prepare_plans(edition, proposal),
+                Ok(Report::PlansPrepared { edition, group, answer }) => {
+                    self.answer_plans(edition, group, answer);
+                }
                 Ok(Report::Failed(trouble)) => self.failed(trouble),
                 Ok(Report::Deserted { slot, member }) => self.close_deserted_group(slot, member),
                 Ok(Report::Released { slot }) => self.shared.release(slot),
@@ -231,9 +234,21 @@ impl Monitor {
         }
     }
 
+    /// Prepares plans on a thread of their own, because a long plan takes long to prove.
     fn prepare_plans(&self, edition: u32, proposal: PlanProposal) {
-        let group = proposal.group;
-        let answer = self.shared.prepare_plans(edition, proposal);
+        let (shared, group) = (Arc::clone(&self.shared), proposal.group);
+        let prepare = move || {
+            let answer = shared.prepare_plans(edition, proposal);
+            // Fails only if the job has ended.
+            _ = shared.reports.send(Report::PlansPrepared { edition, group, answer });
+        };
+        let thread = std::thread::Builder::new().name("plans".to_owned()).spawn(prepare);
+        if let Err(error) = thread {
+            self.answer_plans(edition, group, Err(format!("a thread cannot start: {error}")));
+        }
+    }
+
+    fn answer_plans(&self, edition: u32, group: u64, answer: Result<u64, String>) {
         if let Some(coordinator) = &self.coordinator {
             coordinator.answer_plans(edition, group, answer);
         }
@@ -271,6 +286,8 @@ impl Monitor {
         self.shared.lock().failed.get_or_insert_with(|| {
             Arc::new(Fault { blame: Blame::Rank(self.own_name()), trouble: Trouble::left(), during: None })
         });
+        // Wakes callers that wait for a decision.
+        self.shared.drop_undecided_plans();
         self.fail_all();
     }
 }

@@ -40,6 +40,12 @@ struct Pace {
 }
 
 impl Pace {
+    /// How many operations are expected to begin until a decision is known.
+    fn expected(&self, time: Instant) -> u64 {
+        let recent = time.saturating_duration_since(self.since) < 2 * DECISION;
+        if recent { self.current.max(self.before) } else { 0 }
+    }
+
     fn count(&mut self, time: Instant) {
         if time.saturating_duration_since(self.since) >= DECISION {
             (self.since, self.before, self.current) = (time, self.current, 0);
@@ -54,8 +60,8 @@ pub(super) struct PlanChanges {
     pace: Pace,
     /// The edition under way, its plans, and the last operation that may begin before the decision.
     open: Option<(u32, PlanPolicy, u64)>,
-    /// The plans that were adopted last.
-    pub adopted: Option<PlanPolicy>,
+    /// The plans that were adopted last, and the number of their edition.
+    pub adopted: Option<(u32, PlanPolicy)>,
     pub decided: Vec<PlanChange>,
 }
 
@@ -149,7 +155,9 @@ impl Shared {
         }
         info.book.prepare(edition, selection, oldest).map_err(|error| first_message(&error))?;
         let mut state = self.lock();
-        let Some(group) = state.groups.get_mut(&info.slot).filter(|group| group.info.id == id) else {
+        let there = |group: &&mut GroupState| group.info.id == id && group.failed.is_none() && !group.left;
+        let Some(group) = state.groups.get_mut(&info.slot).filter(there) else {
+            info.book.drop_prepared(edition);
             return Err("it has left the group".to_owned());
         };
         let changes = &mut group.changes;
@@ -158,7 +166,7 @@ impl Shared {
             info.book.drop_prepared(edition);
             return Err("it was too late".to_owned());
         }
-        let promise = group.newest + changes.pace.current.max(changes.pace.before) + 1;
+        let promise = group.newest + changes.pace.expected(Instant::now()) + 1;
         if changes.open.replace((edition, policy, promise)).is_none() {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }
@@ -175,7 +183,9 @@ impl Shared {
             if let Some((_, policy, _)) = group.changes.open.take_if(|(number, ..)| *number == edition) {
                 self.undecided.fetch_sub(1, Ordering::Relaxed);
                 match change.outcome {
-                    Ok(from) if group.info.book.adopt(edition, from) => group.changes.adopted = Some(policy),
+                    Ok(from) if group.info.book.adopt(edition, from) => {
+                        group.changes.adopted = Some((edition, policy))
+                    }
                     _ => group.info.book.drop_prepared(edition),
                 }
             }

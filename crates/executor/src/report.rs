@@ -17,6 +17,8 @@ pub(super) enum Report {
     ProposePlans(PlanProposal),
     /// The coordinator asks to prepare an edition of plans.
     PreparePlans { edition: u32, proposal: PlanProposal },
+    /// The edition is prepared, or cannot be.
+    PlansPrepared { edition: u32, group: u64, answer: Result<u64, String> },
     /// This rank itself cannot go on.
     Failed(Trouble),
     /// A group cannot go on, because a member that it needs has left it.

@@ -266,8 +266,9 @@ impl Coordinator {
 
     /// Returns the messages to send, each with its receiver.
     pub fn take_messages(&mut self) -> Vec<(u32, FromCoordinator)> {
-        let mut messages = std::mem::take(&mut self.out);
-        messages.extend(self.plan_changes.take_messages());
+        // A decision made before a verdict reaches members before it.
+        let mut messages = self.plan_changes.take_messages();
+        messages.append(&mut self.out);
         messages
     }
 

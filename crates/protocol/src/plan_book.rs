@@ -117,8 +117,8 @@ struct Edition {
 struct Editions {
     /// In ascending order of the first operations to which they apply, which come with them.
     adopted: Vec<(u64, Arc<Edition>)>,
-    /// The edition that may be adopted next.
-    prepared: Option<Arc<Edition>>,
+    /// Editions that may be adopted, by number. There is more than one only while a late one is dropped.
+    prepared: BTreeMap<u32, Arc<Edition>>,
 }
 
 /// What operations that need the same plan have in common: collective, binary digits of the size, root, and whether
@@ -179,7 +179,7 @@ impl PlanBook {
             ranks,
             members,
             names: (0..members).collect(),
-            editions: Mutex::new(Editions { adopted: vec![first], prepared: None }),
+            editions: Mutex::new(Editions { adopted: vec![first], prepared: BTreeMap::new() }),
             recent: Mutex::default(),
         })
     }
@@ -239,7 +239,7 @@ impl PlanBook {
     }
 
     /// Prepares an edition: keeps it, without a change to how operations are run, and compiles the plans of
-    /// operations like those that the book was asked for lately. Replaces an edition that was prepared and not adopted. `oldest` is the oldest operation that is
+    /// operations like those that the book was asked for lately. `oldest` is the oldest operation that is
     /// under way, or else the next one; editions that applied only to earlier operations are dropped.
     ///
     /// # Errors
@@ -255,23 +255,21 @@ impl PlanBook {
         let mut editions = self.editions();
         let current = editions.adopted.iter().rposition(|&(from, _)| from <= oldest).unwrap_or(0);
         editions.adopted.drain(..current);
-        editions.prepared = Some(edition);
+        editions.prepared.insert(number, edition);
         Ok(())
     }
 
     /// Adopts the prepared edition with this number for all operations from `from` on. Returns false if there is none.
     pub fn adopt(&self, number: u32, from: u64) -> bool {
         let mut editions = self.editions();
-        let Some(edition) = editions.prepared.take_if(|edition| edition.number == number) else {
-            return false;
-        };
+        let Some(edition) = editions.prepared.remove(&number) else { return false };
         editions.adopted.push((from, edition));
         true
     }
 
     /// Drops the prepared edition with this number.
     pub fn drop_prepared(&self, number: u32) {
-        _ = self.editions().prepared.take_if(|edition| edition.number == number);
+        self.editions().prepared.remove(&number);
     }
 
     fn editions(&self) -> MutexGuard<'_, Editions> {
@@ -287,8 +285,8 @@ impl Editions {
     }
 
     fn with_number(&self, number: u32) -> Option<Arc<Edition>> {
-        let all = self.adopted.iter().map(|(_, edition)| edition).chain(&self.prepared);
-        all.rev().find(|edition| edition.number == number).map(Arc::clone)
+        let adopted = self.adopted.iter().rev().map(|(_, edition)| edition);
+        adopted.chain(self.prepared.get(&number)).find(|edition| edition.number == number).map(Arc::clone)
     }
 }
 

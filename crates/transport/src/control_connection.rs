@@ -6,8 +6,10 @@ use serde::de::DeserializeOwned;
 use std::io::{ErrorKind, Read, Write};
 use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 
-/// The most reads of 4 KiB in one call, so that a peer that floods does not keep others waiting.
-const MAX_READS: usize = 16;
+/// The bytes of one read, and the most reads in one call, so that a peer that floods does not keep others waiting. Together
+/// they take any message that members send in one call: what is left is read only when more arrives or time has passed.
+const READ: usize = 16 << 10;
+const MAX_READS: usize = 128;
 
 /// A connection for control messages, after the handshake.
 #[derive(Debug)]
@@ -48,12 +50,12 @@ impl ControlConnection {
         std::mem::take(&mut self.heard)
     }
 
-    /// Reads what has arrived, up to 64 KiB, so that a peer that floods cannot fill memory.
+    /// Reads what has arrived, up to 2 MiB, so that a peer that floods cannot fill memory.
     ///
     /// # Errors
     /// How the connection ended.
     pub fn read(&mut self) -> Result<(), String> {
-        let mut bytes = [0; 4096];
+        let mut bytes = [0; READ];
         for _ in 0..MAX_READS {
             match self.socket.read(&mut bytes) {
                 Ok(0) => return Err("end of file".to_owned()),

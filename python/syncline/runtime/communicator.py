@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import time
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
+from syncline.errors import SynclineError
 from syncline.input.problem import bad_value
 from syncline.runtime import at_exit, completions, joining, signals, trace
 from syncline.runtime.addresses import setting
@@ -24,12 +27,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from syncline import _core
-    from syncline.errors import SynclineError
     from syncline.input.words import Collective, Reduction
     from syncline.runtime.completions import Callback
     from syncline.runtime.groups import Groups
     from syncline.runtime.signals import Connection, OperationTimes
     from syncline.runtime.trace import Recording
+
+
+MAX_PROPOSAL = 1_000_000
+"""Most bytes of plans that are sent to all ranks of a running job."""
+_log = logging.getLogger("syncline")
 
 
 class Pending:
@@ -93,7 +100,7 @@ class Communicator:
         self._core = core
         self._plans = plans
         self._whole = world
-        self._adopted: str | None = None
+        self._adopted: tuple[int, Plans] | None = None
         self._groups: dict[int, str] = {}
         self._deadline_s = deadline_s
         at_exit.register(self)
@@ -131,7 +138,8 @@ class Communicator:
 
         With ``groups="probe"``, ranks measure round trips and rates between each other for some seconds, find which of
         them share a rack, simulate plans on the measured network, try the best ones and keep the fastest. That needs
-        the extra ``group``. ``groups`` may also be a function, which all ranks call with the new communicator.
+        the extra ``group``. A rank that comes back to an elastic job does not probe. ``groups`` may also be a function,
+        which all ranks call with the new communicator.
 
         An ``elastic`` job can go on after it loses ranks, and can take them back: see :meth:`renew`. All ranks must set
         it. A rank that joins such a job late waits until the others begin a new epoch with it; :attr:`ranks` lists the
@@ -160,7 +168,8 @@ class Communicator:
         )
         core = joining.join(options)
         joined = cls(core, options.limits.deadline_s, options.plans, world)
-        if find_groups is not None:
+        # A rank that comes back finds the others at work.
+        if find_groups is not None and joined.epoch == 0:
             try:
                 find_groups(joined)
             except BaseException:
@@ -299,7 +308,8 @@ class Communicator:
         """
         members = [int(rank) for rank in ranks]
         plans = with_racks(plans or Plans(), len(members))
-        plans = replace(plans, network=plans.network or self.plans.network)
+        # That of the epoch, which all ranks know alike.
+        plans = replace(plans, network=plans.network or self._plans.network)
         deadline_s = self._deadline_s if deadline_s is None else deadline_s
         asked = json.dumps(for_core(plans, len(members)))
         try:
@@ -347,8 +357,9 @@ class Communicator:
         if self._core.id():
             help = "record with the communicator of the job"
             raise bad_value("a group does not record collectives", "a group", help=help)
+        now = time.monotonic()
         rows, left_out = self._core.record(on)
-        return trace.recording(rows, left_out, self._groups)
+        return trace.recording(rows, left_out, self._groups, now)
 
     @property
     def operation_times(self) -> list[OperationTimes]:
@@ -381,11 +392,24 @@ class Communicator:
     def plans(self) -> Plans:
         """The plans in force, as far as this rank knows. Racks are a list."""
         adopted = self._core.adopted_plans()
-        if adopted != self._adopted:
-            self._adopted = adopted
-            if adopted is not None:
-                self._plans = from_core(json.loads(adopted))
-        return self._plans
+        if adopted is None:
+            return self._plans
+        edition, text = adopted
+        known = self._adopted
+        if known is None or known[0] != edition:
+            known = self._adopted = (edition, from_core(json.loads(text)))
+        return known[1]
+
+    @property
+    def edition(self) -> int:
+        """The number of the plans in force: 0 when an epoch begins; a change of plans increases it."""
+        adopted = self._core.adopted_plans()
+        return adopted[0] if adopted else 0
+
+    @property
+    def begun(self) -> int:
+        """How many collectives of this job or group this rank has begun, in this epoch."""
+        return self._core.begun()
 
     def change_plans(self, plans: Plans) -> int:
         """Changes the plans of all ranks of this job or group, while operations go on.
@@ -398,13 +422,21 @@ class Communicator:
 
         Any rank can watch changes with :attr:`plans` and :attr:`plan_changes`.
 
-        Raises ``SynclineError`` (SL1203, exit status 6) if all ranks keep their plans, because a rank cannot run the
-        new ones, did not confirm them within two seconds, or has left; or because another proposal is under way.
+        Sums of floats may differ in their last digits between two plans, also with ``in_order``.
+
+        Raises ``SynclineError`` (SL0102, SL0401) if the plans are invalid; and (SL1203, exit status 6) if all ranks
+        keep their plans, because a rank cannot run the new ones, did not confirm them within two seconds, or has left;
+        or because another proposal is under way.
         """
         plans = with_racks(plans, self._whole)
         plans = replace(plans, network=plans.network or self.plans.network)
+        asked = json.dumps(for_core(plans, self._whole))
+        if len(asked) > MAX_PROPOSAL:
+            found = f"{len(asked) / 1e6:.1f} MB"
+            help = "use plans of the library, or give the plan to all ranks when they join"
+            raise bad_value("the plans are too long to be sent to all ranks", found, allowed="at most 1 MB", help=help)
         try:
-            _, first = self._core.change_plans(json.dumps(for_core(plans, self._whole)))
+            _, first = self._core.change_plans(asked)
         except (ValueError, OverflowError) as error:
             remedy = "Communicator.change_plans describes its arguments"
             raise bad_value("plans cannot be changed", str(error), help=remedy) from None
@@ -428,21 +460,23 @@ class Communicator:
 
         Afterwards this communicator has only the ranks of the new epoch, numbered from 0 without gaps: see
         :attr:`rank`, :attr:`world` and :attr:`ranks`. ``plans`` replace those of the job, and use the numbers that
-        ranks had when the job began; without them, or without a network of theirs, the previous ones stay in force. To
-        change a part, pass ``dataclasses.replace(ranks.plans, ...)``. A rule whose plan cannot run on the remaining
-        ranks is skipped with a warning. For example, ``two_level`` cannot use racks as groups once two racks have lost
-        ranks and racks differ in size.
+        ranks had when the job began; without them, or without a network of theirs, the previous ones stay in force.
+        Plans that :meth:`change_plans` set apply again some operations after the epoch has begun. To change a part,
+        pass ``dataclasses.replace(ranks.plans, ...)``. A rule whose plan cannot run on the remaining ranks is skipped
+        with a warning. For example, ``two_level`` cannot use racks as groups once two racks have lost ranks and racks
+        differ in size.
 
         Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: rank 0, the
         coordinator, is lost, or this rank was left behind. The rank has left the job then. Raises ``SynclineError``
         (SL0102), and changes nothing, if the job is not elastic, or if an operation failed whose input was not kept
         (``keep=True``).
         """
-        # All ranks must begin the epoch with the same plans, also those that have not heard of the last decision yet.
+        # All ranks begin the epoch with the plans of the program, also those that were restarted or have not heard of
+        # the last change. Rank 0 then changes them again.
         self._core.settle_plans()
-        present = self.plans
-        plans = present if plans is None else with_racks(plans, self._whole)
-        plans = replace(plans, network=plans.network or present.network)
+        adopted = self.plans if plans is None and self.edition else None
+        plans = self._plans if plans is None else with_racks(plans, self._whole)
+        plans = replace(plans, network=plans.network or self._plans.network)
         try:
             self._core = self._core.renew(json.dumps(for_core(plans, self._whole)), wait_s)
         except ValueError as error:
@@ -450,6 +484,11 @@ class Communicator:
             raise bad_value("no new epoch can begin", str(error), help=remedy) from None
         self._plans, self._adopted = plans, None
         self._warn()
+        if adopted is not None and self.rank == 0:
+            try:
+                self.change_plans(adopted)
+            except SynclineError as problem:
+                _log.warning("The changed plans of the epoch before do not apply any more: %s", problem)
 
     def _warn(self) -> None:
         """Warns about rules that are skipped because their plans cannot run on these ranks."""

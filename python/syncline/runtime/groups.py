@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from syncline.input.problem import bad_value, nearest
+from syncline.input.problem import bad_value, nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +29,8 @@ def finder(groups: Groups) -> Callable[[Communicator], Any]:
     """
     if callable(groups):
         return groups
+    if not isinstance(groups, str):
+        raise bad_value("this is no way to find groups", shown(groups), allowed="a name, such as probe, or a function")
     offered = entry_points(group=ENTRY_POINTS)
     if groups not in offered.names:
         names = sorted(offered.names)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from syncline.input.problem import bad_value
+from syncline.input.problem import bad_value, shown
 from syncline.plans import Plan
 from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
 from syncline.runtime.settings import Network, Plans, Rule
@@ -17,7 +18,11 @@ PLAN_FILES = (".json", ".xml")
 
 
 def with_racks(plans: Plans, world: int) -> Plans:
-    """Plans with the rack of each of ``world`` ranks as a list, read from the file if it is one."""
+    """Plans with the rack of each of ``world`` ranks as a list, read from the file if it is one.
+
+    Raises ``SynclineError`` (SL0102) if a value of the plans has the wrong type or is out of range.
+    """
+    _check(plans)
     return plans if plans.racks is None else replace(plans, racks=of_ranks(plans.racks, world))
 
 
@@ -80,3 +85,26 @@ def from_core(data: dict[str, Any]) -> Plans:
         order=None if data["racks"] is not None else data["order"],
         racks=data["racks"],
     )
+
+
+def _check(plans: Any) -> None:
+    """Raises ``SynclineError`` (SL0102) if a value of the plans has the wrong type or is out of range."""
+    if not isinstance(plans, Plans):
+        raise bad_value("these are not plans", shown(plans), allowed="syncline.runtime.Plans(...)")
+    if plans.network is not None and not isinstance(plans.network, Network):
+        raise bad_value("this is not a network", shown(plans.network), allowed="syncline.runtime.Network(...)")
+    if isinstance(plans.rules, str) or not isinstance(plans.rules, Iterable):
+        raise bad_value("these are not rules", shown(plans.rules), allowed="a list of syncline.runtime.Rule(...)")
+    for rule in plans.rules:
+        if not isinstance(rule, Rule):
+            raise bad_value("this is not a rule", shown(rule), allowed="syncline.runtime.Rule(...)")
+        if not isinstance(rule.algorithm, str | Path | Plan):
+            allowed = "a name, the path of a plan file, or a syncline.plans.Plan"
+            raise bad_value("this is not a plan", shown(rule.algorithm), allowed=allowed)
+        sizes = {"message": (rule.message, 1), "up_to": (rule.up_to, 0), "above": (rule.above, 0)}
+        for name, (value, least) in sizes.items():
+            if value is not None and (not isinstance(value, int) or not least <= value < 1 << 63):
+                raise bad_value(f"`{name}` of a rule is out of range", shown(value), allowed=f"{least} bytes or more")
+        if rule.up_to is not None and rule.up_to <= rule.above > 0:
+            found = f"above {rule.above} and up to {rule.up_to} bytes"
+            raise bad_value("a rule applies to no size", found, allowed="`up_to` larger than `above`")

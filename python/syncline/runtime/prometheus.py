@@ -45,5 +45,6 @@ def serve(collector: Collector, address: str, port: int) -> str:
         server, _ = start_http_server(port, host, registry)
     except OSError as problem:
         found = f"{with_port(host, port)}: {problem.strerror}"
-        raise_errors(error(Code.NO_MEETING, "metrics cannot be served at this address", found=found))
+        help = "give each process of a host a port of its own, or port 0 for any free one"
+        raise_errors(error(Code.NO_MEETING, "metrics cannot be served at this address", found=found, help=help))
     return with_port(host, server.server_port)

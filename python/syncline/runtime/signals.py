@@ -1,7 +1,6 @@
 """What a rank measures while it runs operations, and what it tells others about that.
 
-Reading signals asks each lane once; a lane measures nothing that it would not know anyway, so signals cost as much as
-they are read.
+Each read sends one command to each lane. Between reads, a lane only adds up bytes.
 """
 
 from __future__ import annotations
@@ -116,12 +115,11 @@ def operation_times(rows: Sequence[Any]) -> list[OperationTimes]:
 
 def read(ranks: Communicator) -> Signals:
     """Returns what this rank of a job has measured since its epoch began. Groups have no connections of their own."""
-    adopted = [change.edition for change in ranks.plan_changes if change.first is not None]
     return Signals(
         at_s=time.time(),
         rank=ranks.ranks[ranks.rank],
         epoch=ranks.epoch,
-        edition=adopted[-1] if adopted else 0,
+        edition=ranks.edition,
         connections=ranks.connections,
         operations=ranks.operation_times,
     )
@@ -130,7 +128,8 @@ def read(ranks: Communicator) -> Signals:
 class Log:
     """Appends the signals of a rank to a file, as a line of JSON at each interval, on a thread of its own.
 
-    The thread ends with :meth:`close`, which writes a last line. A full disk ends the log and nothing else:
+    The thread ends with :meth:`close`, which writes a last line; close the log before the communicator. Counts begin
+    again with each epoch. A full disk ends the log and nothing else:
     :attr:`failed` says why.
     """
 

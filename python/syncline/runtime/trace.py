@@ -17,7 +17,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.files import write_whole
-from syncline.input.problem import cannot_write, error, raise_errors, require_writable
+from syncline.input.problem import bad_value, cannot_write, error, raise_errors, require_writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,9 +49,11 @@ class Recording:
     """Collectives that were not recorded, because there were too many."""
 
 
-def recording(rows: Sequence[Any], left_out: int, groups: Mapping[int, str]) -> Recording:
-    """Returns what was recorded from the rows of the core, with the names of groups by their numbers."""
-    now = time.monotonic()
+def recording(rows: Sequence[Any], left_out: int, groups: Mapping[int, str], now: float) -> Recording:
+    """Returns what was recorded from the rows of the core, with the names of groups by their numbers.
+
+    ``now`` is when the core was asked, by ``time.monotonic``.
+    """
     operations = [
         Operation(groups.get(group, str(group)) if group else "", kind, size, now - began, now - ended)
         for group, kind, size, began, ended in rows
@@ -67,7 +69,8 @@ class Trace:
         with Trace(ranks, "job.pftrace"):
             train(ranks)
 
-    Rank 0 writes the file at the end, unless an exception ends the block. Open it at <https://ui.perfetto.dev>. Times
+    Rank 0 writes the file at the end, unless an exception ends the block. The trace is of one epoch, and no other
+    collective may be under way where it begins and ends. Open it at <https://ui.perfetto.dev>. Times
     count from a barrier at the beginning, so that ranks agree on them to about a round trip.
 
     ``beside`` is the ``trace.pftrace`` of a simulated run; the file then shows both. Ranks that are simulated have the
@@ -148,9 +151,13 @@ class Trace:
 
 
 def _read(file: str | Path) -> bytes:
+    help = "give the `trace.pftrace` of a run's folder"
     try:
-        return Path(file).read_bytes()
+        content = Path(file).read_bytes()
     except OSError as problem:
         message = f"cannot read: {problem.strerror}"
-        help = "give the `trace.pftrace` of a run's folder"
         raise_errors(error(Code.UNREADABLE, message, found=str(file), help=help))
+    # A trace is a list of packets, which are field 1 of a protocol buffer.
+    if not content.startswith(b"\n"):
+        raise bad_value("this is not a Perfetto trace", str(file), help=help)
+    return content

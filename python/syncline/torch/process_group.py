@@ -187,7 +187,10 @@ def create(opts: Any, options: Any) -> Group:
     first = None if whole else _shared()
     find_groups = None
     if options is None and first is not None:
-        chosen = replace(first.options, plans=replace(first.options.plans, rules=()))
+        # With the racks that the first group has found, if it looked for some.
+        racks = first.communicator.plans.racks if first.options.groups is not None else first.options.plans.racks
+        order = None if racks is not None else first.options.plans.order
+        chosen = replace(first.options, plans=replace(first.options.plans, rules=(), racks=racks, order=order))
         communicator = first.communicator.group(
             members,
             f"torch.distributed group {opts.group_id}",
@@ -196,6 +199,10 @@ def create(opts: Any, options: Any) -> Group:
         )
     else:
         chosen = options or Options()
+        if chosen.in_order and (chosen.autotune == "on" or chosen.groups is not None):
+            found = "in_order with autotune or groups"
+            allowed = "either: plans that follow from measurements differ from run to run"
+            raise bad_value("runs cannot be reproducible with plans chosen by measurements", found, allowed=allowed)
         find_groups = finder(chosen.groups) if whole and chosen.groups is not None else None
         communicator = _join(opts, chosen, members, seconds, whole=whole)
     if whole:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from array import array
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -85,8 +86,11 @@ def by_probe(ranks: Communicator, *, budget_s: float = BUDGET_S) -> Choice | Non
         tried = {size for _, size in trials}
         times = trials | {key: each for key, each in choice.simulated_s.items() if key[1] not in tried}
         choice = replace(choice, measured_s=trials, plans=_with_rules(choice.plans, times))
-        ranks.change_plans(choice.plans)
-        _log.info("Plans by what ranks measured: %s", _words(choice))
+        try:
+            ranks.change_plans(choice.plans)
+            _log.info("Plans by what ranks measured: %s", _words(choice))
+        except SynclineError as problem:
+            _log.warning("The plans by what ranks measured are not in force: %s", problem)
     ranks.barrier().wait()
     return choice
 
@@ -96,12 +100,16 @@ def _measure(ranks: Communicator, budget_s: float) -> Measured:
     schedule = full if ranks.world <= FULL else sampled(0)
     while True:
         try:
-            return probe_job(ranks, schedule, Wanted(rtt=True, rate=True, budget_s=budget_s)).measured
+            outcome = probe_job(ranks, schedule, Wanted(rtt=True, rate=True, budget_s=budget_s))
         except SynclineError as problem:
             too_short = problem.diagnostics[0]["code"] == Code.BAD_DISTANCES
             if not too_short or 2 * budget_s > LONGEST_S:
                 raise
             budget_s *= 2
+            continue
+        if outcome.interrupted:
+            raise KeyboardInterrupt
+        return outcome.measured
 
 
 def choose(measured: Measured, plans: Plans, world: int) -> Choice:
@@ -223,12 +231,18 @@ def _trials(ranks: Communicator, choice: Choice | None) -> dict[tuple[str, int],
     ranks.broadcast(tries).wait()
     found: dict[tuple[str, int], float] = {}
     for number in range(tries[0]):
-        size = array("q", [table[number][1] if table else 0])
+        # The size, and the first operation that runs by the plan; 0 if the ranks keep their plans.
+        trial = array("q", [0, 0])
         if choice is not None:
-            rules = [Rule("all_reduce", table[number][0]), *choice.plans.rules]
-            ranks.change_plans(replace(choice.plans, rules=rules))
-        ranks.broadcast(size).wait()
-        values = array("f", bytes(size[0] // 4 * 4))
+            name, trial[0] = table[number]
+            rules = [Rule("all_reduce", name), *choice.plans.rules]
+            with suppress(SynclineError):
+                trial[1] = ranks.change_plans(replace(choice.plans, rules=rules))
+        ranks.broadcast(trial).wait()
+        if not trial[1]:
+            continue
+        values = array("f", bytes(trial[0] // 4 * 4))
+        run_until(ranks, trial[1])
         ranks.all_reduce(values).wait()
         began = time.perf_counter()
         for _ in range(REPEATS):
@@ -236,6 +250,12 @@ def _trials(ranks: Communicator, choice: Choice | None) -> dict[tuple[str, int],
         if table:
             found[table[number]] = (time.perf_counter() - began) / REPEATS
     return found
+
+
+def run_until(ranks: Communicator, first: int) -> None:
+    """Runs barriers until the next operation is number ``first`` or later. All ranks call it at the same point."""
+    while ranks.begun < first - 1:
+        ranks.barrier().wait()
 
 
 def _words(choice: Choice) -> str:

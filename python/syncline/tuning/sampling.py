@@ -92,11 +92,12 @@ class Sampler:
         places = {rank: place for place, rank in enumerate(self._ranks.ranks)}
         for connection in self._ranks.connections:
             at = OPERATIONS + PEER * places[connection.rank]
-            totals[at] += connection.sent_bytes
+            # The kernel knows nothing of shared memory, which is no bottleneck.
             if connection.tcp is not None:
+                totals[at] += connection.sent_bytes
                 totals[at + 1] += connection.tcp.busy_s
                 totals[at + 2] = max(totals[at + 2], connection.tcp.round_trip_s)
-                totals[at + 3] += connection.tcp.delivery_rate_bytes_per_s
+                totals[at + 3] = max(totals[at + 3], connection.tcp.delivery_rate_bytes_per_s)
         return totals
 
 

@@ -13,12 +13,11 @@ import logging
 import math
 import threading
 import time
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from syncline.errors import SynclineError
-from syncline.input.problem import bad_value
+from syncline.input.problem import bad_value, shown
 from syncline.runtime import Rule
 from syncline.tuning import sampling
 from syncline.tuning.finetune import Finetune, blame
@@ -41,6 +40,8 @@ MAX_SLOWDOWN = 1.3
 """Plans that are expected to take more times as long are not tried."""
 PIECES = 4
 """Messages into which a block of a vector of the usual size is cut at least, unless they become too short."""
+RETRIES, RETRY_S = 20, 0.5
+"""How often the tuner tries to change plans back, and the pause in between."""
 LOOKS = 2
 """Looks in a row that must see a change."""
 GROUP = "syncline tuner"
@@ -75,17 +76,26 @@ class Settings:
 
     def check(self) -> None:
         """Raises ``SynclineError`` if a value is not allowed."""
-        for name, value, allowed, fits in (
-            ("above", self.above, "0 bytes or more", self.above >= 0),
-            ("window_s", self.window_s, "above 0, at most 3,600 s", 0 < self.window_s <= 3600),
-            ("operations", self.operations, "1 or more", self.operations >= 1),
-            ("change", self.change, "above 0", self.change > 0),
-            ("period_s", self.period_s, "above 0, or none", self.period_s is None or self.period_s > 0),
-            ("gain", self.gain, "0 to 1", 0 <= self.gain < 1),
-            ("finetune", self.finetune, "0 or more", self.finetune >= 0),
+        number = (int, float)
+        for name, types, allowed, fits in (
+            ("above", (int,), "a whole number of bytes, 0 or more", lambda value: value >= 0),
+            ("window_s", number, "above 0, at most 3,600 s", lambda value: 0 < value <= 3600),
+            ("operations", (int,), "a whole number, 1 or more", lambda value: value >= 1),
+            ("change", number, "above 0", lambda value: value > 0),
+            ("period_s", (*number, type(None)), "above 0, or none", lambda value: value is None or value > 0),
+            ("gain", number, "0 to 1", lambda value: 0 <= value < 1),
+            (
+                "algorithms",
+                (list, tuple),
+                "a list of names",
+                lambda value: all(isinstance(each, str) for each in value),
+            ),
+            ("messages", (list, tuple), "a list of sizes in bytes", _are_sizes),
+            ("finetune", (int,), "a whole number, 0 or more", lambda value: value >= 0),
         ):
-            if not fits:
-                raise bad_value(f"`{name}` of a tuner's settings is out of range", str(value), allowed=allowed)
+            value = getattr(self, name)
+            if not isinstance(value, types) or not fits(value):
+                raise bad_value(f"`{name}` of a tuner's settings is out of range", shown(value), allowed=allowed)
 
 
 @dataclass(frozen=True)
@@ -145,7 +155,11 @@ class Tuner:
     def __init__(self, ranks: Communicator, mode: Mode = "on", settings: Settings | None = None) -> None:
         if mode not in ("off", "observe", "on"):
             raise bad_value("this is not a mode of a tuner", repr(mode), allowed="off, observe or on")
-        self.settings = settings or Settings()
+        self.settings = Settings() if settings is None else settings
+        if not isinstance(self.settings, Settings):
+            raise bad_value(
+                "these are not settings of a tuner", shown(settings), allowed="syncline.tuning.Settings(...)"
+            )
         self.settings.check()
         self.mode = mode
         self.failed: Exception | None = None
@@ -157,7 +171,12 @@ class Tuner:
         self._answers: sampling.Answers | None = None
         if mode == "off" or ranks.world == 1:
             return
-        self._group = ranks.group(range(ranks.world), GROUP, deadline_s=sampling.DEADLINE_S)
+        ranks.record(on=False)  # refuses a group
+        try:
+            self._group = ranks.group(range(ranks.world), GROUP, deadline_s=sampling.DEADLINE_S)
+        except SynclineError as problem:
+            help = "close the job's other tuner first"
+            raise bad_value("the job has a tuner already", str(problem).splitlines()[0], help=help) from None
         sampler = sampling.Sampler(ranks, self.settings.above)
         if ranks.rank > 0:
             self._answers = sampling.Answers(self._group, sampler)
@@ -310,37 +329,61 @@ class Tuner:
             return before, False
         present = self._choice
         try:
-            self._change(candidate)
+            first = self._change(candidate)
         except SynclineError as error:
             self._decide(reason, candidate, before, math.nan, why=str(error).splitlines()[0])
             return before, False
         try:
-            self._look()  # Operations by both plans are in this window.
+            self._look_after(first)
             after = self._look().seconds_per_byte
         except BaseException:
             # The job goes on by plans that are known to be good, if it does go on.
-            with suppress(SynclineError):
-                self._change(present)
+            self._restore(present)
             raise
         if after <= before * (1 - self.settings.gain):
             self._choice = candidate
             self._decide(reason, candidate, before, after, adopted=True, why=f"{before / after:.2f} times as fast")
             return after, True
-        self._change(present)
-        self._look()
+        restored = self._restore(present)
         self._decide(reason, candidate, before, after, why=f"only {before / after:.2f} times as fast")
+        if restored is not None:
+            # The network may have changed meanwhile.
+            self._look_after(restored)
+            before = self._look().seconds_per_byte
         return before, False
 
-    def _change(self, choice: _Choice) -> None:
-        """Changes the job's plans to a choice for large all-reduces, instead of the one before."""
+    def _look_after(self, first: int) -> None:
+        """Looks once more after all operations before ``first`` are over, so that the next look has none of them."""
+        while self._ranks.begun < first:
+            self._look()
+        self._look()
+
+    def _restore(self, choice: _Choice) -> int | None:
+        """Changes the plans back, however often ranks are too busy to confirm; ``None`` if the job has ended."""
+        for _ in range(1 if self._closed.is_set() else RETRIES):
+            try:
+                return self._change(choice)
+            except SynclineError as problem:
+                if self._ranks.fault() is not None:
+                    return None
+                _log.info("The tuner cannot change plans back yet: %s", problem)
+                self._closed.wait(RETRY_S)
+        return None
+
+    def _change(self, choice: _Choice) -> int:
+        """Changes the job's plans to a choice for large all-reduces, instead of the one before.
+
+        Returns the first operation that runs by it.
+        """
         present = self._ranks.plans
         rules = [rule for rule in present.rules if rule != self._rule]
         rule = None
         if choice.algorithm is not None:
             rule = Rule("all_reduce", choice.algorithm, message=choice.message, above=self.settings.above)
             rules.insert(0, rule)
-        self._ranks.change_plans(replace(present, rules=rules))
+        first = self._ranks.change_plans(replace(present, rules=rules))
         self._rule = rule
+        return first
 
     def _decide(
         self, reason: str, candidate: _Choice, before: float, after: float, *, adopted: bool = False, why: str
@@ -349,6 +392,10 @@ class Tuner:
         self._decisions.append(decision)
         does = "adopts" if adopted else "would try" if self.mode == "observe" else "drops"
         _log.info("The tuner %s %s: %s (%s) %s", does, candidate.name, why, reason, json.dumps(decision.as_dict()))
+
+
+def _are_sizes(value: Any) -> bool:
+    return all(isinstance(each, int) and each > 0 for each in value)
 
 
 def _message(block: float) -> int:

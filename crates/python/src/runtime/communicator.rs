@@ -301,7 +301,8 @@ impl Communicator {
     /// The traffic with each peer on each lane: rank and lane, bytes sent and received, and what the kernel knows about
     /// the connection if it is TCP. Empty for a group, and once the communicator is closed.
     fn connections(&self, py: Python<'_>) -> Vec<ConnectionRow> {
-        let ask = || self.session(|session| session.connections()).unwrap_or_default();
+        // Lanes may take a while to answer, so neither the interpreter nor a lock is held meanwhile.
+        let reader = self.session(|session| session.traffic());
         let seconds = |time: Duration| time.as_secs_f64();
         let row = |each: ConnectionSignals| {
             let tcp = each.tcp.map(|tcp| {
@@ -312,7 +313,8 @@ impl Communicator {
             });
             (each.peer, each.lane, each.sent, each.received, tcp)
         };
-        py.detach(ask).into_iter().map(row).collect()
+        let read = || reader.map(|reader| reader.read()).unwrap_or_default();
+        py.detach(read).into_iter().map(row).collect()
     }
 
     /// How long operations took that are over: for each kind and number of binary digits of the size, their number,
@@ -329,9 +331,12 @@ impl Communicator {
     /// Begins to record the operations of all groups, or ends it. Returns the operations recorded before: the number of
     /// the group, collective, bytes, and how many seconds ago it began and ended; and how many were left out.
     fn record(&self, record: bool) -> (Vec<SpanRow>, u64) {
-        let recorded = self.session(|session| session.record(record)).unwrap_or_default();
         let now = Instant::now();
-        let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
+        let recorded = self.session(|session| session.record(record)).unwrap_or_default();
+        let ago = |time: Instant| match now.checked_duration_since(time) {
+            Some(ago) => ago.as_secs_f64(),
+            None => -time.saturating_duration_since(now).as_secs_f64(),
+        };
         let row = |each: &OperationSpan| {
             (each.group, each.kind.name(), each.bytes, ago(each.began), ago(each.ended))
         };
@@ -395,6 +400,14 @@ impl Communicator {
     /// first operation that runs by it.
     fn change_plans(&self, py: Python<'_>, plans: &str) -> PyResult<(u32, u64)> {
         let plans: PlanPolicy = read(plans)?;
+        // Most mistakes are found here, with an error of their own.
+        let of_job = self.session(|_| ()).is_some();
+        let ranks = if of_job { self.ranks.clone() } else { (0..self.ranks.len() as u32).collect() };
+        detached(py, || {
+            let mut left_out = Vec::new();
+            plans.book(self.rank, &ranks, &mut left_out)?;
+            if left_out.is_empty() { Ok(()) } else { plans.check(ranks.len() as u32) }
+        })?;
         let proposed = self.operations.ask(|ranks| ranks.group().propose_plans(plans));
         let proposed = proposed.ok_or_else(|| self.operations.closed())?;
         let kept = |why: String| {
@@ -418,11 +431,18 @@ impl Communicator {
         }
     }
 
-    /// The plans that were adopted last, a [`PlanPolicy`] as JSON; `None` if those with which the communicator began
+    /// The edition that was adopted last and its plans, a [`PlanPolicy`] as JSON; `None` if those with which the communicator began
     /// are in force, and once it is closed.
-    fn adopted_plans(&self) -> Option<String> {
+    fn adopted_plans(&self) -> Option<(u32, String)> {
         let adopted = self.operations.ask(|ranks| ranks.group().adopted_plans()).flatten();
-        adopted.map(|policy| serde_json::to_string(&policy).expect("a policy is plain data"))
+        adopted.map(|(edition, policy)| {
+            (edition, serde_json::to_string(&policy).expect("a policy is plain data"))
+        })
+    }
+
+    /// The number of the newest operation that has begun; 0 once it is closed.
+    fn begun(&self) -> u64 {
+        self.operations.ask(|ranks| ranks.group().begun()).unwrap_or_default()
     }
 
     /// Waits until no decision on plans is awaited.
