@@ -74,7 +74,7 @@ test-torch-versions: setup torch ## what CI runs of the PyTorch tests, on the ol
 	  export PYTHONPATH=$(abspath $(TORCH))/$$version:$(abspath $(TORCH))/needs SYNCLINE_REQUIRES="torch $$SYNCLINE_REQUIRES"; \
 	  $(BIN)/python -m tests.torch_suite --from tests/torch_suite/selection.txt || exit; \
 	done; \
-	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/torch/test_parity.py tests/models/traced tests/cli/test_profile.py
+	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/torch/test_parity.py tests/torch/test_tuning.py tests/models/traced tests/cli/test_profile.py
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages

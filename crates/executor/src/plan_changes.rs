@@ -17,6 +17,9 @@ use syncline_protocol::policy::PlanPolicy;
 /// Most changes that a group remembers.
 const MAX_REMEMBERED: usize = 1 << 10;
 
+/// How long a rank waits for its own program to make a group whose plans another rank changes.
+const JOINING: Duration = Duration::from_secs(1);
+
 /// The time for which operations are counted: a decision takes less.
 const DECISION: Duration = Duration::from_millis(50);
 
@@ -129,15 +132,32 @@ impl Shared {
         Ok((PlanProposal { group: group.id, ranks: group.names(), request, policy }, receiver))
     }
 
+    /// Locks the state once this rank has made a group, for which it waits a moment: ranks make groups one after the
+    /// other. `None` if it does not make it, has left it, or the job has ended.
+    fn lock_with_group(&self, id: u64) -> Option<MutexGuard<'_, State>> {
+        let began = Instant::now();
+        loop {
+            let state = self.lock();
+            if state.failed.is_some() {
+                return None;
+            }
+            match state.groups.values().find(|group| group.info.id == id) {
+                Some(group) if group.failed.is_none() && !group.left => return Some(state),
+                Some(_) => return None,
+                None if began.elapsed() > JOINING => return None,
+                None => {}
+            }
+            drop(state);
+            std::thread::sleep(DECISION / 10);
+        }
+    }
+
     /// Prepares an edition of a group's plan book. Returns the last operation that this rank begins before it knows the
     /// decision, or why it cannot run the plans.
     pub(super) fn prepare_plans(&self, edition: u32, proposal: PlanProposal) -> Result<u64, String> {
         let PlanProposal { group: id, policy, .. } = proposal;
-        let state = self.lock();
-        let known = state.groups.values().find(|group| group.info.id == id && group.failed.is_none());
-        let Some(group) = known.filter(|_| state.failed.is_none()) else {
-            return Err("it is not in the group".to_owned());
-        };
+        let Some(state) = self.lock_with_group(id) else { return Err("it is not in the group".to_owned()) };
+        let group = state.groups.values().find(|group| group.info.id == id).expect("it is there");
         let (info, next) = (Arc::clone(&group.info), group.newest + 1);
         // A lane may not have begun an operation that is under way, and still learn of it from a peer.
         let mut under_way = state.operations.range((info.slot, 0)..(info.slot + 1, 0));

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from syncline.runtime.communicator import Communicator
 
+__all__ = ["Connection", "Log", "OperationTimes", "Signals", "Tcp", "read", "serve_metrics"]
+
 PORT = 29_422
 """Default port of a rank's metrics."""
 

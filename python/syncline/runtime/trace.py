@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from syncline.runtime.communicator import Communicator
 
+__all__ = ["Operation", "Recording", "Trace"]
+
 SPACE = 0x74_72_61_63_65
 """The space of tags of the messages that bring traces together."""
 

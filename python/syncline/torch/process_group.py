@@ -233,7 +233,7 @@ def _backend(group: dist.ProcessGroup | None) -> Backend:
     """Returns what runs a process group's collectives."""
     asked = dist.group.WORLD if group is None else group
     if not isinstance(asked, Group):
-        found = "no process group" if asked is None else asked.name()
+        found = asked.name() if isinstance(asked, dist.ProcessGroup) else "no group of this rank"
         raise bad_value("this group does not run on syncline", found, allowed='init_process_group("syncline")')
     return asked.backend
 

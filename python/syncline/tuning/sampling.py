@@ -30,9 +30,8 @@ OPERATIONS = 3
 """Numbers about operations in a row: their count, bytes and time."""
 MAX_RATE_OVER_MEDIAN = 4
 """Cap on a rank's rate, as a multiple of the median."""
-PEER = 4
-"""Numbers about each rank that follow: bytes sent to it, the time busy with them, the round trip and the kernel's rate.
-"""
+PEER = 3
+"""Numbers about each rank that follow: bytes sent to it, the time busy with them, and the round trip."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +67,8 @@ class Sampler:
         now = self._totals()
         last, self._last = self._last or [0.0] * len(now), now
         row = [value - before for value, before in zip(now, last, strict=True)]
-        # Round trips and the kernel's rates are no totals.
-        for first in (OPERATIONS + 2, OPERATIONS + 3):
-            row[first::PEER] = now[first::PEER]
+        # Round trips are no totals.
+        row[OPERATIONS + 2 :: PEER] = now[OPERATIONS + 2 :: PEER]
         return row
 
     def operations(self) -> int:
@@ -97,24 +95,22 @@ class Sampler:
                 totals[at] += connection.sent_bytes
                 totals[at + 1] += connection.tcp.busy_s
                 totals[at + 2] = max(totals[at + 2], connection.tcp.round_trip_s)
-                totals[at + 3] = max(totals[at + 3], connection.tcp.delivery_rate_bytes_per_s)
         return totals
 
 
 def combine(rows: Sequence[Sequence[float]]) -> Window:
     """Brings the rows of all ranks together.
 
-    The rate of a rank is the lower one of those at which it sends and receives, summed over the other ranks. The rate
-    of a connection is that of its bytes while there were some to send, or the kernel's if that is higher: a connection
-    that waits for others has bytes to send all the time, and few of them. The kernel takes bursts for high rates, so a
-    rank has at most :data:`MAX_RATE_OVER_MEDIAN` times the median.
+    The rate of a rank is the lower one of those at which it sends and receives: bytes over the time for which there
+    were some to send, summed over the other ranks. (The kernel's own rates take bursts that queues absorb for the rate
+    of a link.) A rank has at most :data:`MAX_RATE_OVER_MEDIAN` times the median.
     """
     world = len(rows)
-    sent, busy, trips, kernel = ([row[OPERATIONS + at :: PEER] for row in rows] for at in range(PEER))
+    sent, busy, trips = ([row[OPERATIONS + at :: PEER] for row in rows] for at in range(PEER))
 
     def rate(source: int, target: int) -> float:
         time_s = busy[source][target]
-        return max(sent[source][target] / time_s if time_s > 0 else 0.0, kernel[source][target])
+        return sent[source][target] / time_s if time_s > 0 else 0.0
 
     others = [[other for other in range(world) if other != rank] for rank in range(world)]
     rates = [

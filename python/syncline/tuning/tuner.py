@@ -227,8 +227,7 @@ class Tuner:
         while True:
             window = self._look()
             ratio = window.seconds_per_byte / reference
-            changed = abs(ratio - 1) >= self.settings.change or 1 / ratio - 1 >= self.settings.change
-            seen = seen + 1 if changed else 0
+            seen = seen + 1 if self._differs(ratio) else 0
             period_s = self.settings.period_s
             if math.isnan(reference):
                 reason = "the job began"
@@ -240,6 +239,10 @@ class Tuner:
                 continue
             reference = self._round(window, reason)
             tuned, seen = time.monotonic(), 0
+
+    def _differs(self, ratio: float) -> bool:
+        """Whether a ratio of times shows a change of speed, up or down."""
+        return ratio >= 1 + self.settings.change or ratio <= 1 / (1 + self.settings.change)
 
     def _look(self) -> Window:
         """Waits until there is something to see, and asks all ranks."""
@@ -256,7 +259,11 @@ class Tuner:
         best = window.seconds_per_byte
         self._tried = [(self._choice.algorithm, self._choice.message)]
         for candidate in self._candidates(window):
-            best, _ = self._try(candidate, best, reason)
+            known = best
+            best, adopted = self._try(candidate, best, reason)
+            if not adopted and self._differs(best / known):
+                # The network changed during the round: the next look begins another one.
+                return known
         finetune = Finetune()
         for _ in range(self.settings.finetune):
             assignment = self._choice.assignment
@@ -296,7 +303,7 @@ class Tuner:
             assignment = quicktune(groups, [each.rate_bytes_per_s for each in self._seen.traffic], blocks)
             yield _Choice(f"masters by measured rates, {words}", assignment.plan(), message, assignment)
         for algorithm in (*self.settings.algorithms, *(["two_level"] if racks else [])):
-            if algorithm in BALANCED and self._is_hopeless(window):
+            if algorithm in BALANCED and self._is_hopeless(self._seen):
                 continue
             yield _Choice(f"`{algorithm}`", algorithm)
         for message in self.settings.messages:
