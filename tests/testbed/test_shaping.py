@@ -114,6 +114,7 @@ def test_a_transfer_follows_the_rates_of_the_links_that_it_passes(cli, name, sha
     assert changed(cli, name) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shaper", ["htb", "tbf"])
 def test_queued_packets_arrive_after_a_change(cli, name, shaper):  # noqa: F811
     up(cli, name, shaper)
@@ -155,6 +156,7 @@ def test_a_temporary_change_ends_with_its_command(cli, name, number):  # noqa: F
     assert "rate 70Mbit" in shaped(name, "h0", "eth0")
 
 
+@pytest.mark.slow
 def test_check_compares_with_changed_rates(cli, name):  # noqa: F811
     file = cli.write("bed.yaml", f"name: {name}\nfabric: {{ switch: {{ hosts: 2, rate: 50Mb/s }} }}\nqueue: 100KB\n")
     assert cli("testbed", "up", file, "--quiet").returncode == 0

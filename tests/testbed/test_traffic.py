@@ -140,6 +140,7 @@ def ends(pids, within_s=20.0):
     return not any(map(runs, pids))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tenant", "least", "most"),
     [
@@ -174,6 +175,7 @@ def test_a_tenant_takes_its_share_of_an_uplink_while_it_is_on(cli, name, tenant,
     assert full(again)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tenant", ["flows: 2", "rate: 5Mb/s, flows: 2", "rate: 10Mb/s, protocol: udp"])
 def test_counters_agree_with_those_of_switches(cli, name, tenant):  # noqa: F811
     up(cli, name, f"name: a, from: {{ rack: 0 }}, to: {{ rack: 1 }}, {tenant}")
@@ -194,6 +196,7 @@ def test_counters_agree_with_those_of_switches(cli, name, tenant):  # noqa: F811
     assert states(cli, name)["a"]["on_for_s"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["tcp", "udp, rate: 8Mb/s"])
 def test_flows_of_the_schedule_are_sent_whole(cli, name, protocol):  # noqa: F811
     line = "name: a, from: random, to: { host: [0, 1] }, interarrival: 30ms, size: 20kB, until: 1s, seed: 4"
@@ -217,6 +220,7 @@ def test_flows_of_the_schedule_are_sent_whole(cli, name, protocol):  # noqa: F81
     assert complete(len(expected))["received_bytes"] == whole
 
 
+@pytest.mark.slow
 def test_a_paced_source_sends_its_rate_while_it_is_on(cli, name):  # noqa: F811
     up(
         cli,
