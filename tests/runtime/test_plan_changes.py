@@ -265,3 +265,44 @@ def test_a_rank_that_was_restarted_gets_the_changed_plans():
     head = "from array import array\nfrom syncline.runtime import Communicator, Plans, Resources, Rule, TimeLimits\n"
     whole = f"PROGRAM = {head + program!r}\n{program}"
     assert run(3, whole) == ["3 direct"] * 3
+
+
+def test_rules_that_cannot_run_on_the_ranks_that_are_left_are_skipped(tmp_path):
+    def star(rank, ranks):
+        if rank:
+            yield send(0, block=0)
+            yield receive(0, block=0)
+        else:
+            for other in range(1, ranks):
+                yield receive(other, block=0, reduce=True)
+            yield wait()
+            for other in range(1, ranks):
+                yield send(other, block=0)
+        yield wait()
+
+    file = plan("star", "all_reduce", 3, star, blocks=1).save(tmp_path / "star.json")
+    body = f"""
+        from syncline import SynclineError
+        ranks = Communicator.join(elastic=True)
+        if ranks.rank == 0:
+            ranks.change_plans(Plans(rules=[Rule("all_reduce", {str(file)!r}), Rule("all_gather", "direct")]))
+        while not ranks.edition:
+            pass
+        ranks.barrier().wait()
+        if ranks.rank == 2:
+            ranks.close()
+        else:
+            try:
+                ranks.all_reduce(array("f", [1.0]), keep=True).wait()
+            except SynclineError:
+                ranks.renew()
+            while True:
+                more = array("i", [ranks.edition])
+                ranks.all_reduce(more, "min").wait()
+                if more[0]:
+                    break
+            print(ranks.world, [rule.kind for rule in ranks.plans.rules])
+            ranks.barrier().wait()
+            ranks.close()
+    """
+    assert run(3, body) == ["2 ['all_gather']"] * 2 + [""]

@@ -175,17 +175,17 @@ impl Shared {
         }
         info.book.prepare(edition, selection, oldest).map_err(|error| first_message(&error))?;
         let mut state = self.lock();
+        // The decision may have arrived meanwhile, which can only be to keep the plans; or none arrives any more.
+        if state.undecidable || state.decided_editions.contains(&edition) {
+            info.book.drop_prepared(edition);
+            return Err("it was too late".to_owned());
+        }
         let there = |group: &&mut GroupState| group.info.id == id && group.failed.is_none() && !group.left;
         let Some(group) = state.groups.get_mut(&info.slot).filter(there) else {
             info.book.drop_prepared(edition);
             return Err("it has left the group".to_owned());
         };
         let changes = &mut group.changes;
-        // The decision may have arrived meanwhile, which can only be to keep the plans.
-        if changes.decided.iter().any(|change| change.edition == edition) {
-            info.book.drop_prepared(edition);
-            return Err("it was too late".to_owned());
-        }
         let promise = group.newest + changes.pace.expected(Instant::now()) + 1;
         if changes.open.replace((edition, policy, promise)).is_none() {
             self.undecided.fetch_add(1, Ordering::Relaxed);
@@ -198,6 +198,10 @@ impl Shared {
         let PlanDecision { group: id, proposer, request, edition, outcome } = decision;
         let mut state = self.lock();
         let change = PlanChange { edition, proposer, outcome };
+        if state.decided_editions.len() == MAX_REMEMBERED {
+            state.decided_editions.pop_front();
+        }
+        state.decided_editions.push_back(edition);
         let own = state.groups[&0].info.own_name();
         if let Some(group) = state.groups.values_mut().find(|group| group.info.id == id && !group.left) {
             if let Some((_, policy, _)) = group.changes.open.take_if(|(number, ..)| *number == edition) {
@@ -238,6 +242,7 @@ impl Shared {
     /// Keeps the plans in force of all groups: no decision can arrive any more.
     pub(super) fn drop_undecided_plans(&self) {
         let mut state = self.lock();
+        state.undecidable = true;
         state.groups.values_mut().for_each(|group| self.drop_undecided(group));
         state.proposals.clear();
         drop(state);

@@ -8,7 +8,7 @@ use super::pending::Completion;
 use super::plan_changes::{PlanChange, PlanChanges};
 use super::report::Report;
 use super::signals::{OperationSpan, Recording, Times};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -106,6 +106,9 @@ pub(super) struct State {
     /// Proposals of new plans that this rank has made, and where their decisions go.
     pub proposals: BTreeMap<u64, Sender<PlanChange>>,
     pub newest_proposal: u64,
+    /// Editions that were decided lately, also of groups that this rank has not made; and whether no more decisions come.
+    pub decided_editions: VecDeque<u32>,
+    pub undecidable: bool,
     /// Operations that are over, if they are recorded.
     pub recording: Option<Recording>,
     /// By slot.
@@ -205,6 +208,8 @@ impl Shared {
             newest_transfer: 0,
             proposals: BTreeMap::new(),
             newest_proposal: 0,
+            decided_editions: VecDeque::new(),
+            undecidable: false,
             recording: None,
             groups: BTreeMap::from([(0, job)]),
             made: BTreeMap::new(),

@@ -225,8 +225,9 @@ impl PlanBook {
     /// If the operation is invalid, no rule fits it, or the plan of the rule cannot run it.
     pub fn shape(&self, sequence: u64, operation: &Operation) -> Result<Arc<Shape>> {
         let edition = self.editions().applying(sequence);
+        let shape = edition.shape(self, operation)?;
         lock(&self.recent).note(operation);
-        edition.shape(self, operation)
+        Ok(shape)
     }
 
     /// Decides how an operation is run by an edition that this book has, even if it is not adopted: a member that
@@ -561,6 +562,12 @@ mod tests {
         let without = selection(6, vec![rule(AllReduce, "ring")]);
         let refused = book.prepare(1, without.clone(), 1).unwrap_err();
         assert!(refused.0[0].message.starts_with("there is no rule for all_gather"), "{refused}");
+        // An operation that no plan can run does not count.
+        assert!(
+            book.shape(2, &Operation { root: 9, ..operation(AllReduce, 6, Association::Arrival) }).is_err()
+        );
+        book.prepare(1, selection(6, vec![rule(AllReduce, "ring"), rule(AllGather, "direct")]), 1).unwrap();
+        book.drop_prepared(1);
         let twice = Selection { order: vec![0, 1, 2, 3, 4, 4], ..without };
         assert!(book.prepare(1, twice, 1).is_err());
         assert!(book.shape_by(1, &operation(AllGather, 6, Association::Arrival)).is_none());

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from syncline.input.words import Collective, Reduction
     from syncline.runtime.completions import Callback
     from syncline.runtime.groups import Groups
+    from syncline.runtime.settings import Rule
     from syncline.runtime.signals import Connection, OperationTimes
     from syncline.runtime.trace import Recording
 
@@ -102,6 +103,8 @@ class Communicator:
         self._whole = world
         self._adopted: tuple[int, Plans] | None = None
         self._groups: dict[int, str] = {}
+        self._tuned: tuple[Rule, ...] = ()
+        """Rules that a tuner has put into the plans in force."""
         self._deadline_s = deadline_s
         at_exit.register(self)
         self._warn()
@@ -354,12 +357,16 @@ class Communicator:
 
         Raises ``SynclineError`` (SL0102) for a group: its job records its collectives, too.
         """
-        if self._core.id():
-            help = "record with the communicator of the job"
-            raise bad_value("a group does not record collectives", "a group", help=help)
+        self.require_job("record collectives")
         now = time.monotonic()
         rows, left_out = self._core.record(on)
         return trace.recording(rows, left_out, self._groups, now)
+
+    def require_job(self, what: str) -> None:
+        """Raises ``SynclineError`` (SL0102) if this is a group, which cannot do ``what``."""
+        if self._core.id():
+            help = "use the communicator of the job"
+            raise bad_value(f"a group cannot {what}", "a group", allowed="the communicator of the job", help=help)
 
     @property
     def operation_times(self) -> list[OperationTimes]:
@@ -461,10 +468,10 @@ class Communicator:
         Afterwards this communicator has only the ranks of the new epoch, numbered from 0 without gaps: see
         :attr:`rank`, :attr:`world` and :attr:`ranks`. ``plans`` replace those of the job, and use the numbers that
         ranks had when the job began; without them, or without a network of theirs, the previous ones stay in force.
-        Plans that :meth:`change_plans` set apply again some operations after the epoch has begun. To change a part,
-        pass ``dataclasses.replace(ranks.plans, ...)``. A rule whose plan cannot run on the remaining ranks is skipped
-        with a warning. For example, ``two_level`` cannot use racks as groups once two racks have lost ranks and racks
-        differ in size.
+        Plans that :meth:`change_plans` set apply again some operations after the epoch has begun. To change a part of
+        them, begin the epoch, and then call :meth:`change_plans` on one rank. A rule whose plan cannot run on the
+        remaining ranks is skipped with a warning. For example, ``two_level`` cannot use racks as groups once two racks
+        have lost ranks and racks differ in size.
 
         Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: rank 0, the
         coordinator, is lost, or this rank was left behind. The rank has left the job then. Raises ``SynclineError``
@@ -475,6 +482,10 @@ class Communicator:
         # the last change. Rank 0 then changes them again.
         self._core.settle_plans()
         adopted = self.plans if plans is None and self.edition else None
+        if adopted is not None:
+            # A tuner's rule may be that of a trial. The next tuner finds a better one.
+            adopted = replace(adopted, rules=[rule for rule in adopted.rules if rule not in self._tuned])
+        self._tuned = ()
         plans = self._plans if plans is None else with_racks(plans, self._whole)
         plans = replace(plans, network=plans.network or self._plans.network)
         try:
@@ -485,10 +496,30 @@ class Communicator:
         self._plans, self._adopted = plans, None
         self._warn()
         if adopted is not None and self.rank == 0:
+            self._adopt_again(adopted)
+
+    def _adopt_again(self, plans: Plans) -> None:
+        """Changes plans to those of the epoch before, without rules that cannot run on the ranks that are left."""
+        while True:
             try:
-                self.change_plans(adopted)
+                self.change_plans(plans)
             except SynclineError as problem:
-                _log.warning("The changed plans of the epoch before do not apply any more: %s", problem)
+                runnable = [rule for rule in plans.rules if self._runs(replace(plans, rules=[rule]))]
+                if len(runnable) == len(plans.rules):
+                    _log.warning("The changed plans of the epoch before do not apply any more: %s", problem)
+                    return
+                _log.warning("Rules of the epoch before do not apply to %d ranks any more", self.world)
+                plans = replace(plans, rules=runnable)
+            else:
+                return
+
+    def _runs(self, plans: Plans) -> bool:
+        """Whether the plans can run on these ranks."""
+        try:
+            self._core.check_plans(json.dumps(for_core(plans, self._whole)))
+        except (SynclineError, ValueError):
+            return False
+        return True
 
     def _warn(self) -> None:
         """Warns about rules that are skipped because their plans cannot run on these ranks."""

@@ -91,7 +91,7 @@ class Trace:
         self._file = Path(file)
         self._beside = b""
         self._began_s = 0.0
-        ranks.record(on=False)  # refuses a group
+        ranks.require_job("record collectives")
         usable = array("i", [1])
         problem = None
         if ranks.rank == 0:

@@ -82,16 +82,19 @@ def by_probe(ranks: Communicator, *, budget_s: float = BUDGET_S) -> Choice | Non
         except SynclineError as problem:
             _log.warning("Plans remain as they are, as no others follow from what ranks measured: %s", problem)
     trials = _trials(ranks, choice)
+    # Afterwards all ranks know the plans, and can derive groups from them.
+    first = array("q", [0])
     if choice is not None:
         tried = {size for _, size in trials}
         times = trials | {key: each for key, each in choice.simulated_s.items() if key[1] not in tried}
         choice = replace(choice, measured_s=trials, plans=_with_rules(choice.plans, times))
         try:
-            ranks.change_plans(choice.plans)
+            first[0] = ranks.change_plans(choice.plans)
             _log.info("Plans by what ranks measured: %s", _words(choice))
         except SynclineError as problem:
             _log.warning("The plans by what ranks measured are not in force: %s", problem)
-    ranks.barrier().wait()
+    ranks.broadcast(first).wait()
+    run_until(ranks, first[0])
     return choice
 
 

@@ -171,20 +171,20 @@ class Tuner:
         self._answers: sampling.Answers | None = None
         if mode == "off" or ranks.world == 1:
             return
-        ranks.record(on=False)  # refuses a group
+        ranks.require_job("have a tuner")
         try:
             self._group = ranks.group(range(ranks.world), GROUP, deadline_s=sampling.DEADLINE_S)
         except SynclineError as problem:
+            if "already in use" not in str(problem):
+                raise
             help = "close the job's other tuner first"
-            raise bad_value("the job has a tuner already", str(problem).splitlines()[0], help=help) from None
+            raise bad_value("the job has a tuner already", "a second one", help=help) from None
         sampler = sampling.Sampler(ranks, self.settings.above)
         if ranks.rank > 0:
             self._answers = sampling.Answers(self._group, sampler)
             return
         self._sampler = sampler
         self._choice = _Choice("the plans without the tuner", None)
-        self._rule: Rule | None = None
-        """The rule that the tuner has added to the job's plans."""
         self._tried: list[tuple[str | Plan | None, int]] = []
         self._thread = threading.Thread(target=self._run, name="syncline tuner", daemon=True)
         self._thread.start()
@@ -383,13 +383,14 @@ class Tuner:
         Returns the first operation that runs by it.
         """
         present = self._ranks.plans
-        rules = [rule for rule in present.rules if rule != self._rule]
+        tuned = self._ranks._tuned  # noqa: SLF001 - also the rule of an earlier tuner
+        rules = [rule for rule in present.rules if rule not in tuned]
         rule = None
         if choice.algorithm is not None:
             rule = Rule("all_reduce", choice.algorithm, message=choice.message, above=self.settings.above)
             rules.insert(0, rule)
         first = self._ranks.change_plans(replace(present, rules=rules))
-        self._rule = rule
+        self._ranks._tuned = () if rule is None else (rule,)  # noqa: SLF001
         return first
 
     def _decide(

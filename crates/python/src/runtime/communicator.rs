@@ -117,6 +117,17 @@ impl Communicator {
         Self { operations, rank, ranks, epoch, left_out }
     }
 
+    /// Checks that plans are valid and can run on these ranks.
+    fn check(&self, py: Python<'_>, plans: &PlanPolicy) -> PyResult<()> {
+        let of_job = self.session(|_| ()).is_some();
+        let ranks = if of_job { self.ranks.clone() } else { (0..self.ranks.len() as u32).collect() };
+        detached(py, || {
+            let mut left_out = Vec::new();
+            plans.book(self.rank, &ranks, &mut left_out)?;
+            if left_out.is_empty() { Ok(()) } else { plans.check(ranks.len() as u32) }
+        })
+    }
+
     /// Calls `read` on the session, unless this is a group or is closed.
     fn session<R>(&self, read: impl FnOnce(&Session) -> R) -> Option<R> {
         self.operations.ask(|ranks| ranks.session().map(read)).flatten()
@@ -396,18 +407,17 @@ impl Communicator {
         Ok(Self { operations, rank: place as u32, ranks: names, epoch: self.epoch, left_out: Vec::new() })
     }
 
+    /// Raises an exception if plans, a [`PlanPolicy`] as JSON, are invalid or cannot run on these ranks.
+    fn check_plans(&self, py: Python<'_>, plans: &str) -> PyResult<()> {
+        self.check(py, &read(plans)?)
+    }
+
     /// Proposes new plans, a [`PlanPolicy`] as JSON, and waits for the decision. Returns the number of the edition and the
     /// first operation that runs by it.
     fn change_plans(&self, py: Python<'_>, plans: &str) -> PyResult<(u32, u64)> {
         let plans: PlanPolicy = read(plans)?;
         // Most mistakes are found here, with an error of their own.
-        let of_job = self.session(|_| ()).is_some();
-        let ranks = if of_job { self.ranks.clone() } else { (0..self.ranks.len() as u32).collect() };
-        detached(py, || {
-            let mut left_out = Vec::new();
-            plans.book(self.rank, &ranks, &mut left_out)?;
-            if left_out.is_empty() { Ok(()) } else { plans.check(ranks.len() as u32) }
-        })?;
+        self.check(py, &plans)?;
         let proposed = self.operations.ask(|ranks| ranks.group().propose_plans(plans));
         let proposed = proposed.ok_or_else(|| self.operations.closed())?;
         let kept = |why: String| {
