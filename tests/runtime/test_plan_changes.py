@@ -120,9 +120,11 @@ def test_invalid_plans_are_refused_where_they_are_proposed():
 def test_a_rank_that_does_not_confirm_keeps_all_plans():
     body = """
         import os, signal, time
+        from pathlib import Path
         from syncline import SynclineError
         with Communicator.join(limits=TimeLimits(silence_s=20)) as ranks:
-            ranks.barrier().wait()
+            pids = array("q", [0, 0])
+            ranks.all_gather(array("q", [os.getpid()]), pids).wait()
             if ranks.rank == 1:
                 child = os.fork()
                 if child == 0:
@@ -132,7 +134,8 @@ def test_a_rank_that_does_not_confirm_keeps_all_plans():
                 os.kill(os.getpid(), signal.SIGSTOP)
                 os.waitpid(child, 0)
             else:
-                time.sleep(0.3)
+                while Path(f"/proc/{pids[1]}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+                    time.sleep(0.01)
                 try:
                     ranks.change_plans(Plans(rules=[Rule("all_reduce", "ring")]))
                 except SynclineError as error:

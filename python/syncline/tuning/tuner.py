@@ -262,8 +262,10 @@ class Tuner:
             known = best
             best, adopted = self._try(candidate, best, reason)
             if not adopted and self._differs(best / known):
-                # The network changed during the round: the next look begins another one.
-                return known
+                best = self._look().seconds_per_byte
+                if self._differs(best / known):
+                    # The network changed during the round: the next looks begin another one.
+                    return known
         finetune = Finetune()
         for _ in range(self.settings.finetune):
             assignment = self._choice.assignment
