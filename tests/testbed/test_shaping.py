@@ -15,7 +15,7 @@ from tests.testbed.specs import needs_namespaces
 from tests.testbed.test_testbed import name, start  # noqa: F401 - a fixture
 from tests.testbed.test_traffic import TRANSFER, rates
 
-pytestmark = needs_namespaces
+pytestmark = [needs_namespaces, pytest.mark.slow]
 
 RACKS = """\
 schema: syncline-testbed/1
@@ -114,7 +114,6 @@ def test_a_transfer_follows_the_rates_of_the_links_that_it_passes(cli, name, sha
     assert changed(cli, name) == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("shaper", ["htb", "tbf"])
 def test_queued_packets_arrive_after_a_change(cli, name, shaper):  # noqa: F811
     up(cli, name, shaper)
@@ -156,7 +155,6 @@ def test_a_temporary_change_ends_with_its_command(cli, name, number):  # noqa: F
     assert "rate 70Mbit" in shaped(name, "h0", "eth0")
 
 
-@pytest.mark.slow
 def test_check_compares_with_changed_rates(cli, name):  # noqa: F811
     file = cli.write("bed.yaml", f"name: {name}\nfabric: {{ switch: {{ hosts: 2, rate: 50Mb/s }} }}\nqueue: 100KB\n")
     assert cli("testbed", "up", file, "--quiet").returncode == 0

@@ -164,6 +164,7 @@ class _Done:
         self._total, self._count, self._progress, self._lock = total, 0, progress, Lock()
 
     def tell(self) -> None:
+        """Counts one more step, and passes on the fraction that is done."""
         with self._lock:
             self._count += 1
             if self._progress is not None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from syncline.tuning.sampling import Window
 
 Mode = Literal["off", "observe", "on"]
+"""What a tuner does: nothing; record what it would try; try other plans and keep those that are faster."""
 
 BALANCED = ("ring", "halving_doubling")
 """Plans in which all ranks send equally many bytes."""
