@@ -28,6 +28,20 @@ LOOP = """
 """
 
 
+def star(rank, ranks):
+    """An all-reduce in which rank 0 sums what all others send, and sends the sum back."""
+    if rank:
+        yield send(0, block=0)
+        yield receive(0, block=0)
+    else:
+        for other in range(1, ranks):
+            yield receive(other, block=0, reduce=True)
+        yield wait()
+        for other in range(1, ranks):
+            yield send(other, block=0)
+    yield wait()
+
+
 def test_one_rank_changes_the_plans_of_all():
     body = (
         LOOP
@@ -56,18 +70,6 @@ def test_one_rank_changes_the_plans_of_all():
 
 
 def test_a_plan_of_ones_own_needs_its_file_at_one_rank_only(tmp_path):
-    def star(rank, ranks):
-        if rank:
-            yield send(0, block=0)
-            yield receive(0, block=0)
-        else:
-            for other in range(1, ranks):
-                yield receive(other, block=0, reduce=True)
-            yield wait()
-            for other in range(1, ranks):
-                yield send(other, block=0)
-        yield wait()
-
     file = plan("star", "all_reduce", 3, star, blocks=1).save(tmp_path / "star.json")
     body = (
         LOOP
@@ -271,18 +273,6 @@ def test_a_rank_that_was_restarted_gets_the_changed_plans():
 
 
 def test_rules_that_cannot_run_on_the_ranks_that_are_left_are_skipped(tmp_path):
-    def star(rank, ranks):
-        if rank:
-            yield send(0, block=0)
-            yield receive(0, block=0)
-        else:
-            for other in range(1, ranks):
-                yield receive(other, block=0, reduce=True)
-            yield wait()
-            for other in range(1, ranks):
-                yield send(other, block=0)
-        yield wait()
-
     file = plan("star", "all_reduce", 3, star, blocks=1).save(tmp_path / "star.json")
     body = f"""
         from syncline import SynclineError

@@ -65,13 +65,15 @@ pub(super) struct PlanChanges {
     open: Option<(u32, PlanPolicy, u64)>,
     /// The plans that were adopted last, and the number of their edition.
     pub adopted: Option<(u32, PlanPolicy)>,
+    /// The first operation that runs by these.
+    adopted_from: u64,
     pub decided: Vec<PlanChange>,
 }
 
 impl PlanChanges {
     pub(super) fn new() -> Self {
         let pace = Pace { since: Instant::now(), current: 0, before: 0 };
-        Self { pace, open: None, adopted: None, decided: Vec::new() }
+        Self { pace, open: None, adopted: None, adopted_from: 0, decided: Vec::new() }
     }
 
     /// Counts an operation that begins.
@@ -186,7 +188,9 @@ impl Shared {
             return Err("it has left the group".to_owned());
         };
         let changes = &mut group.changes;
-        let promise = group.newest + changes.pace.expected(Instant::now()) + 1;
+        let soon = group.newest + changes.pace.expected(Instant::now()) + 1;
+        // A later edition applies from a later operation on.
+        let promise = soon.max(changes.adopted_from);
         if changes.open.replace((edition, policy, promise)).is_none() {
             self.undecided.fetch_add(1, Ordering::Relaxed);
         }
@@ -208,7 +212,8 @@ impl Shared {
                 self.undecided.fetch_sub(1, Ordering::Relaxed);
                 match change.outcome {
                     Ok(from) if group.info.book.adopt(edition, from) => {
-                        group.changes.adopted = Some((edition, policy))
+                        group.changes.adopted = Some((edition, policy));
+                        group.changes.adopted_from = from;
                     }
                     _ => group.info.book.drop_prepared(edition),
                 }

@@ -105,10 +105,11 @@ fn plans_change_while_operations_run() {
     while !agree() && began.elapsed() < WAIT {
         thread::sleep(Duration::from_millis(1));
     }
-    // All ranks know the same changes.
+    // All ranks know the same changes, each from an operation after that of the change before.
     let changes = all[0].plan_changes();
     assert_eq!(changes.len(), adopted.len().min(1024));
     assert!(agree());
+    assert!(changes.is_sorted_by(|a, b| a.outcome.as_ref().unwrap() < b.outcome.as_ref().unwrap()));
     assert!(changes.is_sorted_by(|a, b| a.edition < b.edition));
     assert!(all.iter().all(|member| member.adopted_plans() == all[0].adopted_plans()));
 }

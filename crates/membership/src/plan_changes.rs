@@ -139,7 +139,7 @@ mod tests {
         PlanProposal { group: 0, ranks: ranks.to_vec(), request: 5, policy: policy() }
     }
 
-    /// The ranks that were told to prepare, and the outcomes by rank.
+    /// Returns which ranks were told to prepare plans, and the outcome that each rank was told.
     fn sent(changes: &mut PlanChanges) -> (Vec<u32>, BTreeMap<u32, Result<u64, String>>) {
         let (mut prepare, mut decided) = (Vec::new(), BTreeMap::new());
         for (rank, message) in changes.take_messages() {

@@ -115,8 +115,7 @@ struct Edition {
 /// The editions of a book.
 #[derive(Debug)]
 struct Editions {
-    /// In the order in which they were adopted, each with the first operation to which it applies. A later one applies to
-    /// all operations from there on.
+    /// In ascending order of the first operations to which they apply, which come with them.
     adopted: Vec<(u64, Arc<Edition>)>,
     /// Editions that may be adopted, by number. There is more than one only while a late one is dropped.
     prepared: BTreeMap<u32, Arc<Edition>>,

@@ -31,7 +31,7 @@ HOT, COLD = 0.03, 0.0003
 MOST_EXHAUSTIVE = 50_000
 """Most orders that are all tried."""
 CANDIDATES = 4
-"""Every second proposal is the one of so many with the least traffic over long distances."""
+"""Candidates for every second proposal: the one with the least traffic over long distances is proposed."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class _Chain:
         self._cost = self.least = self._costs.known[order]
 
     def run(self, until: int) -> None:
-        """Goes on until so many proposals have been tried."""
+        """Tries proposals until their number reaches the given one."""
         while self._tried < until:
             temperature = HOT * (COLD / HOT) ** (self._tried / self._proposals)
             order = self._proposal()

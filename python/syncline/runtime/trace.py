@@ -72,8 +72,8 @@ class Trace:
             train(ranks)
 
     Rank 0 writes the file at the end, unless an exception ends the block. The trace is of one epoch, and no other
-    collective may be under way where it begins and ends. Open it at <https://ui.perfetto.dev>. Times
-    count from a barrier at the beginning, so that ranks agree on them to about a round trip.
+    collective may be under way where it begins and ends. Open it at <https://ui.perfetto.dev>. Times count from a
+    barrier at the beginning, so that ranks agree on them to about a round trip.
 
     ``beside`` is the ``trace.pftrace`` of a simulated run; the file then shows both. Ranks that are simulated have the
     names ``rank 3``.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from syncline.runtime import Communicator, Plans
 
 BUDGET_S, LONGEST_S = 8.0, 64.0
-"""Time for the probe, and the most that it may take if that does not suffice for so many ranks on such a machine."""
+"""Time for the probe, and the longest time: the probe takes more if there are many ranks or the machine is slow."""
 CANDIDATES = ("ring", "halving_doubling", "double_binary_tree", "tree(fan_out=4)", "direct")
 """Plans that are simulated, beside ``two_level`` on racks of one size."""
 TRIED, REPEATS = 3, 2
