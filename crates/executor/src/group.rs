@@ -280,6 +280,13 @@ impl Group {
         state.groups.get(&self.info.slot).and_then(|group| group.changes.adopted.clone())
     }
 
+    /// The number of the edition that was adopted last; 0 if the plans with which the group began are in force.
+    pub fn edition(&self) -> u32 {
+        let state = self.shared.lock();
+        let adopted = state.groups.get(&self.info.slot).and_then(|group| group.changes.adopted.as_ref());
+        adopted.map_or(0, |&(edition, _)| edition)
+    }
+
     /// The number of the newest operation that has begun.
     pub fn begun(&self) -> u64 {
         self.info.counters.begun.load(Ordering::Relaxed)

@@ -398,20 +398,18 @@ class Communicator:
     @property
     def plans(self) -> Plans:
         """The plans in force, as far as this rank knows. Racks are a list."""
-        adopted = self._core.adopted_plans()
-        if adopted is None:
-            return self._plans
-        edition, text = adopted
         known = self._adopted
-        if known is None or known[0] != edition:
-            known = self._adopted = (edition, from_core(json.loads(text)))
-        return known[1]
+        edition = self._core.edition()
+        if edition and (known is None or known[0] != edition):
+            adopted = self._core.adopted_plans()
+            # The communicator may have been closed meanwhile.
+            known = self._adopted = None if adopted is None else (adopted[0], from_core(json.loads(adopted[1])))
+        return known[1] if edition and known is not None else self._plans
 
     @property
     def edition(self) -> int:
         """The number of the plans in force: 0 when an epoch begins; a change of plans increases it."""
-        adopted = self._core.adopted_plans()
-        return adopted[0] if adopted else 0
+        return self._core.edition()
 
     @property
     def begun(self) -> int:

@@ -450,6 +450,11 @@ impl Communicator {
         })
     }
 
+    /// The number of the edition that was adopted last; 0 if there is none, and once it is closed.
+    fn edition(&self) -> u32 {
+        self.operations.ask(|ranks| ranks.group().edition()).unwrap_or_default()
+    }
+
     /// The number of the newest operation that has begun; 0 once it is closed.
     fn begun(&self) -> u64 {
         self.operations.ask(|ranks| ranks.group().begun()).unwrap_or_default()
