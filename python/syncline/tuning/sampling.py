@@ -76,6 +76,10 @@ class Sampler:
         before = self._last[0] if self._last else 0
         return int(sum(each.count for each in self._ranks.operation_times if self._counts(each)) - before)
 
+    def tells_rates(self) -> bool:
+        """Whether the kernel knows the rate of some connection of this rank: none of shared memory."""
+        return any(connection.tcp is not None for connection in self._ranks.connections)
+
     def _counts(self, times: OperationTimes) -> bool:
         """Whether the tuner looks after a class: all-reduces, some of which may have more bytes than the limit."""
         return times.kind == "all_reduce" and 2 * times.from_bytes - 1 > self._above

@@ -45,6 +45,9 @@ RETRIES, RETRY_S = 20, 0.5
 """How often the tuner tries to change plans back, and the pause in between."""
 LOOKS = 2
 """Looks in a row that must see a change."""
+RATE_LOOKS = 5
+"""Looks at most until the rates of all ranks are known. A kernel counts busy time in ticks of some milliseconds: a short
+look may tell none of a fast connection."""
 GROUP = "syncline tuner"
 """The name of the group whose messages the tuner uses."""
 _log = logging.getLogger("syncline")
@@ -257,6 +260,10 @@ class Tuner:
 
     def _round(self, window: Window, reason: str) -> float:
         """Makes trials, and returns the time over bytes of the plans that are in force afterwards."""
+        for _ in range(RATE_LOOKS - 1):
+            if window.known or not self._sampler.tells_rates():
+                break
+            window = self._look()
         best = window.seconds_per_byte
         self._tried = [(self._choice.algorithm, self._choice.message)]
         for candidate in self._candidates(window):
