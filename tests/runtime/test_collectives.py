@@ -40,6 +40,19 @@ def run(world, body, **variables):
     return [out.strip() for out, _ in answers]
 
 
+def test_callers_that_poll_get_the_same_sums():
+    body = """
+        for shared in (True, False):
+            with Communicator.join(resources=Resources(shared_memory=shared, poll_s=0.001, lanes=2)) as ranks:
+                for turn in range(100):
+                    value = array("q", [ranks.rank + turn])
+                    ranks.all_reduce(value).wait()
+                    assert value[0] == 3 + 3 * turn, (turn, value)
+        print("sums are right")
+    """
+    assert run(3, body) == ["sums are right"] * 3
+
+
 def test_ranks_on_one_machine_share_memory_unless_one_declines():
     body = """
         import json, os
@@ -163,6 +176,7 @@ def test_invalid_arguments_are_refused_before_connecting(tmp_path, monkeypatch):
     for value in (0, -1):
         assert "`wait_s` is not a valid timeout" in why(wait_s=value)
     assert "`deadline_s` is not a valid timeout" in why(deadline_s=-5)
+    assert "`poll_s` is not a valid timeout" in why(poll_s=-1)
     assert "invalid arguments for a rank" in why(wait_s=float("inf"))
     assert "rank 3 is not in a job of 2 ranks" in why(rank=3, world=2)
     assert "`lanes` is 0: it must be 1 to" in why(lanes=0)

@@ -5,6 +5,7 @@ use super::counters::{Counters, Kept};
 use super::group::Group;
 use super::group_info::GroupInfo;
 use super::monitor::Monitor;
+use super::polled_lane::PolledLane;
 use super::report::Report;
 use super::signals::{ConnectionSignals, Recording};
 use super::state::{LostInput, Shared};
@@ -122,6 +123,7 @@ impl Communicator {
         let counters = Arc::new(Counters::default());
         // If a thread cannot start, dropping `lanes` ends the threads before it.
         let mut lanes = Lanes { handles: Vec::new(), threads: Vec::new() };
+        let mut polled = Vec::new();
         for (index, (connections, commands)) in (0u32..).zip(connections.into_iter().zip(receivers)) {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
@@ -137,14 +139,24 @@ impl Communicator {
             )?;
             let (status, cpu) = (worker.status(), cpus.get(index as usize).copied());
             let thread = std::thread::Builder::new().name(format!("lane {index}"));
-            let thread = thread.spawn(move || worker.run(cpu))?;
+            let lane = Arc::new(PolledLane::new(worker, Arc::clone(&waker), settings.polling));
+            if !settings.polling.is_zero() {
+                polled.push(Arc::clone(&lane));
+            }
+            let thread = thread.spawn(move || lane.run(cpu))?;
             lanes.handles.push(LaneHandle { commands: senders[index as usize].clone(), waker, status });
             lanes.threads.push(thread);
         }
         let info = GroupInfo::of_job(book, counters.of_job());
         counters.set_peers(lanes.handles.iter().map(|lane| Arc::clone(&lane.status)).collect(), &info.book);
-        let shared =
-            Shared::new(lanes.handles.clone(), settings, Arc::clone(&counters), &info, reports.clone());
+        let shared = Shared::new(
+            lanes.handles.clone(),
+            polled.into(),
+            settings,
+            Arc::clone(&counters),
+            &info,
+            reports.clone(),
+        );
         let shared = Arc::new(shared);
         let coordinator = coordinator(Box::new(Threads { reports, shared: Arc::clone(&shared) }))?;
         let monitor = Monitor::new(Arc::clone(&shared), Arc::clone(&info), received_reports, coordinator);

@@ -186,7 +186,7 @@ impl Group {
         let mut shape = book.shape(next, operation)?;
         self.check_regions(operation, input, output)?;
         let completion = Completion::new(self.shared.lanes.len() as u32);
-        let pending = Pending::new(Arc::clone(&completion));
+        let pending = Pending::new(Arc::clone(&completion)).polling(&self.shared.polled);
         // Deciding a shape may take long, so it is not done under the lock, and other plans may be in force meanwhile.
         let mut state = loop {
             let state = self.shared.lock_for_next(slot);
@@ -363,7 +363,7 @@ impl Group {
             bytes: region.len() as u64,
         };
         let completion = Completion::new(1);
-        let pending = Pending::new(Arc::clone(&completion));
+        let pending = Pending::new(Arc::clone(&completion)).polling(&self.shared.polled);
         let mut state = self.shared.lock();
         while let Some(first) = state.transfers.first_entry().filter(|first| first.get().completion.over()) {
             first.remove();

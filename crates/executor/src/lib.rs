@@ -10,7 +10,7 @@
 //! - `state`: what is under way, and what has failed; [`plan_changes`]: how a group's plans change meanwhile;
 //! - [`group`]: collectives and transfers among all ranks of a job, or some, over the same threads and
 //!   connections;
-//! - `worker`: the thread of a lane; `monitor`: the thread that monitors the lanes' threads;
+//! - `worker`: the work of a lane; `polled_lane`: which thread does it; `monitor`: the thread that monitors the lanes;
 //! - `communicator`: starts the threads;
 //! - [`session`]: joins the members of a job, and begins its epochs.
 
@@ -22,6 +22,7 @@ mod group_info;
 mod monitor;
 pub mod pending;
 pub mod plan_changes;
+mod polled_lane;
 mod report;
 pub mod session;
 pub mod signals;

@@ -14,6 +14,8 @@ use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::Fault;
 
+use super::polled_lane::{self, PolledLane};
+
 /// How an operation or transfer ended.
 pub type Outcome = Result<(), Arc<Fault>>;
 
@@ -109,12 +111,19 @@ impl Completion {
 #[derive(Clone, Debug)]
 pub struct Pending {
     completion: Arc<Completion>,
+    /// Lanes that callers poll while they wait.
+    polled: Arc<[Arc<PolledLane>]>,
 }
 
 impl Pending {
     /// The operation that `completion` ends.
     pub fn new(completion: Arc<Completion>) -> Self {
-        Self { completion }
+        Self { completion, polled: Arc::default() }
+    }
+
+    /// Makes callers poll these lanes while they wait.
+    pub(super) fn polling(self, lanes: &Arc<[Arc<PolledLane>]>) -> Self {
+        Self { polled: Arc::clone(lanes), ..self }
     }
 
     /// Makes [`Pending::withdraw`] call `withdraw`, which asks the transfer's lane to withdraw it.
@@ -145,6 +154,9 @@ impl Pending {
     pub fn wait(&self, most: Duration) -> Option<Outcome> {
         // Most operations are small: sleeping and waking would take longer than they do.
         const YIELDS: usize = if cfg!(loom) { 0 } else { 10 };
+        if !self.polled.is_empty() {
+            polled_lane::poll(&self.polled, &self.completion, most);
+        }
         for _ in 0..YIELDS {
             if self.completion.over() || most.is_zero() {
                 break;

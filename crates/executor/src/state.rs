@@ -6,6 +6,7 @@ use super::counters::Counters;
 use super::group_info::GroupInfo;
 use super::pending::Completion;
 use super::plan_changes::{PlanChange, PlanChanges};
+use super::polled_lane::PolledLane;
 use super::report::Report;
 use super::signals::{OperationSpan, Recording, Times};
 use std::collections::{BTreeMap, VecDeque};
@@ -178,6 +179,8 @@ impl State {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub lanes: Vec<LaneHandle>,
+    /// The lanes that callers poll while they wait; empty if callers sleep.
+    pub polled: Arc<[Arc<PolledLane>]>,
     pub settings: Settings,
     counters: Arc<Counters>,
     state: Mutex<State>,
@@ -194,6 +197,7 @@ pub(super) struct Shared {
 impl Shared {
     pub(super) fn new(
         lanes: Vec<LaneHandle>,
+        polled: Arc<[Arc<PolledLane>]>,
         settings: Settings,
         counters: Arc<Counters>,
         job: &Arc<GroupInfo>,
@@ -216,6 +220,7 @@ impl Shared {
         };
         Self {
             lanes,
+            polled,
             settings,
             counters,
             state: Mutex::new(state),

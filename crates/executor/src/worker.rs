@@ -1,4 +1,4 @@
-//! The thread of a lane: executes commands, and moves bytes between the lane and its connections.
+//! The work of a lane: executes commands, and moves bytes between the lane and its connections.
 
 use super::command::{Command, LaneTransfer};
 use super::counters::LaneCounters;
@@ -16,7 +16,6 @@ use syncline_protocol::lane::transfers::{Delivery, Mismatch};
 use syncline_protocol::lane::{Desertion, Lane, OperationId, PeerError, StartedOperation};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
-use syncline_transport::affinity;
 use syncline_transport::connections::Connections;
 use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
@@ -24,7 +23,7 @@ use syncline_transport::lane_waker::LaneWaker;
 /// Sends commands that are not urgent to another lane's thread, without waking it.
 pub(super) type Sibling = Sender<Command>;
 
-/// Reports [`Report::Stopped`] when it is dropped at the end of the thread, even if the thread panics.
+/// Reports [`Report::Stopped`] when the worker is dropped.
 #[derive(Debug)]
 struct StopReporter {
     reports: Sender<Report>,
@@ -33,15 +32,12 @@ struct StopReporter {
 
 impl Drop for StopReporter {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            _ = self.reports.send(Report::Failed(Trouble::bug()));
-        }
         // Fails only if the monitor has ended.
         _ = self.reports.send(Report::Stopped { aborted: self.aborted });
     }
 }
 
-/// The thread of a lane.
+/// The work of a lane.
 pub(super) struct Worker {
     lane: Lane,
     connections: Connections,
@@ -61,7 +57,7 @@ pub(super) struct Worker {
 }
 
 impl Drop for Worker {
-    /// Restores inputs before the thread reports its end, even if it panics.
+    /// Restores inputs before the worker reports its end.
     fn drop(&mut self) {
         self.abort();
     }
@@ -110,24 +106,51 @@ impl Worker {
         self.connections.status()
     }
 
-    /// Works until it gets [`Command::Stop`], or until no sender of commands is left; on one CPU, if `cpu`
-    /// gives one.
-    pub(super) fn run(mut self, cpu: Option<usize>) {
-        // If pinning fails, the system's scheduler places the thread.
-        _ = cpu.map(affinity::pin);
-        while self.execute_commands() {
-            let Self { lane, connections, completions, transfers, siblings, .. } = &mut self;
-            let lost = connections.work(lane, |lane| complete(lane, completions, transfers, siblings));
-            for LostPeer { peer, trouble } in lost {
-                self.lose_peer(peer, trouble);
-            }
-            self.report_groups_and_counters();
-            if let Err(error) = self.connections.wait(&self.lane) {
-                let what = format!("cannot wait for its connections: {error}");
-                _ = self.reports.send(Report::Failed(Trouble { kind: FaultKind::Closed, what }));
-                return;
-            }
+    /// Executes the commands that have arrived, and moves bytes. Returns whether the worker goes on: not after
+    /// [`Command::Stop`], or if no sender of commands is left.
+    pub(super) fn step(&mut self) -> bool {
+        if !self.execute_commands() {
+            return false;
         }
+        let Self { lane, connections, completions, transfers, siblings, .. } = self;
+        let lost = connections.work(lane, |lane| complete(lane, completions, transfers, siblings));
+        for LostPeer { peer, trouble } in lost {
+            self.lose_peer(peer, trouble);
+        }
+        self.report_groups_and_counters();
+        true
+    }
+
+    /// Sleeps until there is something to do. Returns whether the worker goes on.
+    pub(super) fn wait(&mut self) -> bool {
+        let waited = self.connections.wait(&self.lane).map(drop);
+        self.report_error(waited)
+    }
+
+    /// Looks whether there is something to do, without sleeping. Returns whether the worker goes on.
+    pub(super) fn look(&mut self) -> bool {
+        let looked = self.connections.look().map(drop);
+        self.report_error(looked)
+    }
+
+    /// Reports that the system cannot wait. Returns whether it can.
+    fn report_error(&self, outcome: io::Result<()>) -> bool {
+        if let Err(error) = &outcome {
+            let what = format!("cannot wait for its connections: {error}");
+            _ = self.reports.send(Report::Failed(Trouble { kind: FaultKind::Closed, what }));
+        }
+        outcome.is_ok()
+    }
+
+    /// Whether nothing is under way, and everything is sent.
+    pub(super) fn is_idle(&self) -> bool {
+        let unsent = || self.connections.peers().any(|peer| self.lane.waiting(peer) > 0);
+        self.completions.is_empty() && self.transfers.is_empty() && !unsent()
+    }
+
+    /// Reports that this worker has panicked.
+    pub(super) fn report_panic(&self) {
+        _ = self.reports.send(Report::Failed(Trouble::bug()));
     }
 
     /// Executes the commands that have arrived. Returns whether the thread goes on.

@@ -70,7 +70,13 @@ fn settings(lanes: u32) -> Settings {
         flow: FlowControl { lanes, window: 256 << 10, ahead: 1 << 20 },
         patience,
         deadline: Duration::from_secs(20),
+        polling: Duration::ZERO,
     }
+}
+
+/// Settings with callers that sleep, and with callers that poll.
+fn sleeping_and_polling(lanes: u32) -> [Settings; 2] {
+    [0, 2].map(|polling| Settings { polling: Duration::from_millis(polling), ..settings(lanes) })
 }
 
 /// Communicators of all members of a plan, with a connection between each two.
@@ -140,8 +146,8 @@ fn all_reduces_over_real_sockets_give_the_sum() {
             ("two_level(group=2)", 4),
             ("parameter_server(placement=NCS, hubs=2)", 3),
         ] {
-            for lanes in [1, 3] {
-                let members = joined(name, ranks, join, settings(lanes));
+            for settings in [1, 3].into_iter().flat_map(sleeping_and_polling) {
+                let members = joined(name, ranks, join, settings);
                 for (elements, keep) in [(0u64, false), (1, true), (1_000_003, false), (1_000_003, true)] {
                     let mut buffers: Vec<Buffer> =
                         (0..ranks).map(|_| Buffer::new(4 * elements as usize)).collect();
@@ -169,11 +175,13 @@ fn all_reduces_over_real_sockets_give_the_sum() {
 
 #[test]
 fn many_operations_are_under_way_at_once() {
-    JOINS.into_iter().for_each(many_operations);
+    for settings in sleeping_and_polling(2) {
+        JOINS.into_iter().for_each(|join| many_operations(join, settings));
+    }
 }
 
-fn many_operations(join: Join) {
-    let members = joined("direct", 3, join, settings(2));
+fn many_operations(join: Join, settings: Settings) {
+    let members = joined("direct", 3, join, settings);
     let mut buffers: Vec<Vec<Buffer>> =
         (0..200).map(|number| (0..3).map(|_| Buffer::new(4 * number * 10)).collect()).collect();
     let mut pending = Vec::new();
@@ -191,6 +199,46 @@ fn many_operations(join: Join) {
         assert_eq!(pending.wait(WAIT), Some(Ok(())));
     }
     assert!(buffers.iter_mut().flatten().all(|buffer| is_sum(buffer, 3)));
+}
+
+/// All of a member's callers may poll at the same time, or none: its operations end in either case.
+#[test]
+fn operations_end_whether_callers_poll_or_not() {
+    const EACH: usize = 200;
+    for (join, lanes) in [(Join::Tcp, 1), (Join::Tcp, 2), (Join::Shared, 1)] {
+        let [_, polling] = sleeping_and_polling(lanes);
+        let members = joined("ring", 3, join, polling);
+        let mut buffers: Vec<Buffer> = (0..3).map(|_| Buffer::new(4)).collect();
+        buffers.iter_mut().for_each(|buffer| buffer.as_mut_slice().copy_from_slice(&1i32.to_ne_bytes()));
+        std::thread::scope(|scope| {
+            for (member, buffer) in members.iter().zip(&mut buffers) {
+                let region = buffer.region();
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        // Nobody waits for the first one, until the second one is over.
+                        let first = member.begin(&all_reduce(0), Region::EMPTY, Region::EMPTY, true).unwrap();
+                        let second = member.begin(&all_reduce(1), region, region, true).unwrap();
+                        let (ended, end) = std::sync::mpsc::channel();
+                        match number % 3 {
+                            0 => second.then(move |outcome| ended.send(outcome).unwrap()),
+                            1 => ended.send(second.wait(WAIT).unwrap()).unwrap(),
+                            _ => std::thread::scope(|scope| {
+                                let other = second.clone();
+                                scope.spawn(move || assert_eq!(other.wait(WAIT), Some(Ok(()))));
+                                ended.send(second.wait(WAIT).unwrap()).unwrap();
+                            }),
+                        }
+                        assert_eq!(end.recv_timeout(WAIT), Ok(Ok(())));
+                        assert_eq!(first.wait(WAIT), Some(Ok(())));
+                    }
+                });
+            }
+        });
+        // Each operation makes three times as much of what all ranks have.
+        let expected = 3i32.wrapping_pow(EACH as u32).to_ne_bytes();
+        assert!(buffers.iter().all(|buffer| buffer.as_slice() == expected));
+        drop(members);
+    }
 }
 
 #[test]
@@ -275,9 +323,13 @@ fn a_rank_that_began_a_different_operation_and_left_is_named_with_both_operation
 
 /// Fault: a lane's thread panics, which is a bug -> the operation fails, and its input is restored
 #[test]
-fn a_lane_thread_that_panics_restores_inputs() {
+fn a_lane_that_panics_restores_inputs() {
+    sleeping_and_polling(1).into_iter().for_each(a_lane_panics);
+}
+
+fn a_lane_panics(settings: Settings) {
     let (ours, theirs) = pair(Join::Tcp);
-    let members = between(Box::new(Faulty { connection: ours, left: 200_000 }), theirs, settings(1));
+    let members = between(Box::new(Faulty { connection: ours, left: 200_000 }), theirs, settings);
     let mut buffers = [Buffer::new(400_000), Buffer::new(400_000)];
     buffers.iter_mut().for_each(|buffer| fill(buffer, 1));
     let regions = [region(&mut buffers, 0), region(&mut buffers, 1)];
@@ -465,8 +517,10 @@ impl Intake for Received {
 /// Fault: a connection ends in the middle of a frame -> the rank at its other end is named, at once
 #[test]
 fn a_peer_that_dies_in_the_middle_of_a_frame_is_found_at_once() {
-    for join in JOINS {
-        let (member, mut peer) = half(join, settings(1));
+    for (join, settings) in
+        JOINS.into_iter().flat_map(|join| sleeping_and_polling(1).map(|each| (join, each)))
+    {
+        let (member, mut peer) = half(join, settings);
         let mut buffers = [Buffer::new(400_000)];
         let region = region(&mut buffers, 0);
         let pending = member.begin(&all_reduce(100_000), region, region, true).unwrap();

@@ -117,7 +117,8 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     let patience = Patience { interval: Duration::from_secs(5), silence: Duration::from_secs(120) };
     let flow = FlowControl { lanes: 1, ..settings().flow };
     let session: Session =
-        join(&here, &mut members::book, Settings { flow, patience, deadline: WAIT }).unwrap();
+        join(&here, &mut members::book, Settings { flow, patience, deadline: WAIT, ..Settings::default() })
+            .unwrap();
     meet(&session);
     let joined = began.elapsed();
     let began = Instant::now();

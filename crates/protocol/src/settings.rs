@@ -16,11 +16,18 @@ pub struct Settings {
     pub patience: Patience,
     /// Longest time that an operation may take.
     pub deadline: Duration,
+    /// How long a caller that waits polls, and moves the messages of lanes itself, before it sleeps.
+    pub polling: Duration,
 }
 
 impl Default for Settings {
     fn default() -> Self {
         let flow = FlowControl { lanes: 1, window: DEFAULT_WINDOW, ahead: 64 << 20 };
-        Self { flow, patience: Patience::default(), deadline: Duration::from_secs(300) }
+        Self {
+            flow,
+            patience: Patience::default(),
+            deadline: Duration::from_secs(300),
+            polling: Duration::ZERO,
+        }
     }
 }

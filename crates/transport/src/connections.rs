@@ -164,6 +164,11 @@ impl Connections {
         }
     }
 
+    /// The peers that have connections.
+    pub fn peers(&self) -> impl Iterator<Item = u32> {
+        self.connections.keys().copied()
+    }
+
     /// What this thread and the kernel know about the traffic with each peer.
     pub fn traffic(&self) -> Vec<Traffic> {
         let each = self.connections.iter().map(|(&peer, carrier)| Traffic {
@@ -207,6 +212,24 @@ impl Connections {
         let polled = self.poll.poll(&mut self.events, Some(if sleeps { due } else { Duration::ZERO }));
         self.waker.end_sleep();
         self.connections.values_mut().for_each(|carrier| carrier.connection.end_wait());
+        self.note_events(polled)
+    }
+
+    /// As [`Connections::wait`], but returns at once, and peers need not wake this thread.
+    ///
+    /// # Errors
+    /// The system cannot look.
+    pub fn look(&mut self) -> io::Result<Vec<Token>> {
+        self.waker.end_sleep();
+        if self.busy {
+            return Ok(Vec::new());
+        }
+        let polled = self.poll.poll(&mut self.events, Some(Duration::ZERO));
+        self.note_events(polled)
+    }
+
+    /// Passes events on to their connections. Returns the tokens of the caller's other sources that had some.
+    fn note_events(&mut self, polled: io::Result<()>) -> io::Result<Vec<Token>> {
         match polled {
             Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
             Err(_) => self.events.clear(),

@@ -75,6 +75,7 @@ struct Member {
     deadline_s: f64,
     interval_s: f64,
     silence_s: f64,
+    poll_s: f64,
     plans: PlanPolicy,
 }
 
@@ -198,6 +199,7 @@ impl Communicator {
                     silence: seconds("silence_s", member.silence_s)?,
                 },
                 deadline: seconds("deadline_s", member.deadline_s)?,
+                polling: seconds_or_none("poll_s", member.poll_s)?,
             };
             // Check plans first: the error of `join_with` keeps only a message of their diagnostics.
             let all: Vec<u32> = (0..world).collect();
