@@ -46,8 +46,8 @@ RETRIES, RETRY_S = 20, 0.5
 LOOKS = 2
 """Looks in a row that must see a change."""
 RATE_LOOKS = 5
-"""Looks at most until the rates of all ranks are known. A kernel counts busy time in ticks of some milliseconds: a short
-look may tell none of a fast connection."""
+"""Looks at most until the rates of all ranks are known. A kernel counts busy time in ticks of some milliseconds: a
+short look may tell none of a fast connection."""
 GROUP = "syncline tuner"
 """The name of the group whose messages the tuner uses."""
 _log = logging.getLogger("syncline")
