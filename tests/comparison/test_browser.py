@@ -12,7 +12,7 @@ from syncline.comparison.page import page
 from syncline.quantity import signed, time
 from tests.comparison.runs import alone, job
 from tests.conftest import ROOT
-from tests.report.browser import PAINTED, Page, needed
+from tests.report.browser import LOOKS, PAINTED, Page, needed
 
 pytestmark = needed
 
@@ -27,8 +27,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Comparis
     return found, file
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Comparison, Path], width: int, scheme: str) -> None:
     opened = Page(browser, example[1], width, scheme)
     charts = opened.charts()

@@ -15,6 +15,9 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 needed = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 """Marks tests that need a browser."""
 
+LOOKS = [(1280, "light"), (390, "dark")]
+"""Widths of a window and colour schemes: each of them once, because a page takes seconds to draw."""
+
 PAINTED = """canvas => {
     const { width, height } = canvas;
     const pixels = new Uint32Array(canvas.getContext("2d").getImageData(0, 0, width, height).data.buffer);

@@ -11,7 +11,7 @@ import syncline
 from syncline.quantity import percent, time
 from syncline.report.html.charts import CHARTS
 from syncline.report.html.page import report
-from tests.report.browser import PAINTED, Page, needed
+from tests.report.browser import LOOKS, PAINTED, Page, needed
 from tests.report.runs import OF_FLOWS, OF_PACKETS, OF_STAGES, RARE, SMALL, flows, packets, resnet, stages
 
 pytestmark = needed
@@ -25,8 +25,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, 
     return result, file
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Result, Path], width: int, scheme: str) -> None:
     opened = Page(browser, example[1], width, scheme)
     charts = opened.charts()
@@ -39,8 +38,7 @@ def test_every_chart_is_drawn(browser: Any, example: tuple[syncline.Result, Path
     assert not opened.complaints
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_charts_of_flows_are_drawn(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(report(flows()))
@@ -53,8 +51,7 @@ def test_charts_of_flows_are_drawn(browser: Any, tmp_path: Path, width: int, sch
     assert not opened.complaints
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_stages_and_blocks_are_drawn(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(report(stages()))
@@ -76,8 +73,7 @@ def lossy(tmp_path_factory: pytest.TempPathFactory) -> tuple[syncline.Result, Pa
     return result, file
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_charts_of_packets_are_drawn(
     browser: Any, lossy: tuple[syncline.Result, Path], width: int, scheme: str
 ) -> None:

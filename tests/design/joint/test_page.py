@@ -15,13 +15,12 @@ from syncline.design.joint import Found, Traffic, page_of, traffic_of
 from syncline.design.joint.charts import all_of, blocks
 from syncline.quantity import size, time
 from tests.design.joint.test_search import found
-from tests.report.browser import PAINTED, Page, needed
+from tests.report.browser import LOOKS, PAINTED, Page, needed
 
 __all__ = ["found"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 @needed
 def test_every_chart_is_drawn(browser: Any, found: Found, tmp_path: Path, width: int, scheme: str) -> None:
     (file := tmp_path / "report.html").write_bytes(page_of(found))
