@@ -59,8 +59,8 @@ def _missing() -> str | None:
     """Returns what this machine lacks for a testbed, or ``None``."""
     if os.geteuid() != 0:
         return "network namespaces need root"
-    if not all(shutil.which(tool) for tool in ("ip", "tc")):
-        return "ip and tc are not installed (iproute2)"
+    if not all(shutil.which(tool) for tool in ("ip", "bridge", "tc")):
+        return "ip, bridge and tc are not installed (iproute2)"
     name = f"syncline-can-{os.getpid()}"
     for command in (
         ["ip", "netns", "add", name],

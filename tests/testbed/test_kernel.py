@@ -36,7 +36,7 @@ def tools(monkeypatch):
     def having(*there):
         monkeypatch.setattr(shutil, "which", lambda tool: f"/sbin/{tool}" if tool in there else None)
 
-    having("ip", "tc")
+    having("ip", "bridge", "tc")
     return having
 
 
@@ -47,7 +47,9 @@ def nobody(monkeypatch, tools):
 
 
 @pytest.mark.parametrize(
-    ("there", "missing"), [((), "ip and tc"), (("tc",), "ip"), (("ip",), "tc")], ids=lambda given: str(given)
+    ("there", "missing"),
+    [((), "ip, bridge and tc"), (("bridge", "tc"), "ip"), (("ip",), "bridge and tc")],
+    ids=lambda given: str(given),
 )
 def test_missing_tools_are_named(tools, there, missing):
     tools(*there)

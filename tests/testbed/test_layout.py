@@ -136,6 +136,43 @@ def test_both_ends_of_every_cable_are_shaped(made, shaper):
     assert sorted(shaped.values()) == ["100000000bit"] * 4 + ["200000000bit"] * 8
 
 
+@pytest.mark.parametrize(
+    "text", [RACKS.format(name="racks"), BOX.format(name="box"), NICS], ids=["racks", "box", "nics"]
+)
+def test_packets_find_their_way_without_asking(made, text):
+    """Follows each packet from port to port, by what hosts and bridges are told."""
+    found = made(text)
+    peers, owner, ways, known = {}, {}, {}, {}
+    for program, namespace, lines in commands.batches(found):
+        for line in lines:
+            words = line.split()
+            if line.startswith("link add") and "veth" in words:
+                inside = words[words.index("netns") + 1] if "netns" in words else namespace
+                peers[words[3]] = (inside, words[8])
+                peers[words[8]] = (namespace, words[3])
+            if "master" in words and program == "ip":
+                owner[words[2]] = words[4]
+            if program == "bridge":
+                ways[owner[words[4]], words[2]] = words[4]
+            if line.startswith("neigh add"):
+                known[namespace, words[6], words[2]] = words[4]
+    for host in found.hosts:
+        for nic in host.nics:
+            for other in found.hosts:
+                for there in other.nics:
+                    if host == other or found.segments[nic.bridge] != found.segments[there.bridge]:
+                        continue
+                    goal = known[found.namespace(host.number), nic.interface, there.address]
+                    at, steps = nic.bridge, 0
+                    while True:
+                        inside, port = peers[ways[at, goal]]
+                        if inside != found.fabric_namespace:
+                            break
+                        at, steps = owner[port], steps + 1
+                        assert steps < 4
+                    assert (inside, port) == (found.namespace(other.number), there.interface)
+
+
 def test_a_hub_may_have_more_interfaces_than_workers(made):
     found = made(BOX.format(name="box"))
     assert [[nic.address for nic in host.nics] for host in found.hosts] == [

@@ -528,3 +528,28 @@ def test_an_unknown_congestion_control_is_refused(cli, spec, name):
     assert done.returncode == 2
     assert "this kernel has no such congestion control" in done.stderr
     assert not left(name)
+
+
+ONE_PACKET = """
+import os, socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    for _ in range(100):
+        sender.sendto(bytes(1000), (os.environ["SYNCLINE_PEERS"].split(",")[1], 7000))
+"""
+
+
+@needs_namespaces
+def test_packets_go_only_to_their_host_even_if_it_never_sends(cli, name):
+    cli.write("bed.yaml", RACKS.format(name=name))
+    assert cli("testbed", "up", "bed.yaml", "--quiet").returncode == 0
+
+    def sent():
+        command = ["ip", "-n", f"syncline.{name}.fabric", "-s", "-j", "link", "show"]
+        shown = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        return {each["ifname"]: each["stats64"]["tx"]["packets"] for each in shown}
+
+    before = sent()
+    assert cli("testbed", "run", name, "--hosts", "0,3", "--", sys.executable, "-c", ONE_PACKET).returncode == 0
+    more = {port: count - before[port] for port, count in sent().items()}
+    assert more["h3n0"] >= 100
+    assert more["h1n0"] < 10 and more["h2n0"] < 10

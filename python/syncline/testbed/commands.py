@@ -1,6 +1,6 @@
 """Generates the commands that create a layout, and those that change the rates of its links.
 
-They are lines of batch files for ``ip`` and ``tc``, by network namespace.
+They are lines of batch files for ``ip``, ``bridge`` and ``tc``, by network namespace.
 """
 
 from __future__ import annotations
@@ -48,16 +48,17 @@ def batches(layout: Layout) -> Iterator[Batch]:
             lines.append(f"link add name {port} type veth peer name {nic.interface} netns {inside}")
             lines.append(f"link set {port} master {nic.bridge} up")
     yield "ip", fabric, lines
+    yield "bridge", fabric, [*ways(layout)]
     yield "tc", fabric, [line for each in _fabric_ports(layout) for line in _shaping(layout, each)]
     for host in layout.everything:
         inside = layout.namespace(host.number)
         lines = ["link set lo up"]
         for nic in host.nics:
             lines += [
-                f"link set {nic.interface} mtu {MTU} up",
                 f"address add {nic.address}/24 dev {nic.interface} noprefixroute",
+                f"link set {nic.interface} address {nic.hardware_address} mtu {MTU} up",
             ]
-        yield "ip", inside, [*lines, *routes(layout, host)]
+        yield "ip", inside, [*lines, *neighbours(layout, host), *routes(layout, host)]
         yield "tc", inside, [line for each in _host_ports(layout, host) for line in _shaping(layout, each)]
 
 
@@ -68,6 +69,42 @@ def changes(layout: Layout, links: Container[Link]) -> Iterator[Batch]:
         lines = [_change(layout, port) for port in there if port.link in links]
         if lines:
             yield "tc", inside, lines
+
+
+def ways(layout: Layout) -> Iterator[str]:
+    """Yields the port of each bridge that leads to each interface.
+
+    Otherwise a bridge sends packets to all ports until it has learned. The bridges of a segment form a tree.
+    """
+    beyond: dict[str, list[tuple[str, str]]] = {bridge: [] for bridge in layout.bridges}
+    for at, trunk in enumerate(layout.trunks):
+        a, b = trunk_ports(at)
+        beyond[trunk.a].append((trunk.b, b))
+        beyond[trunk.b].append((trunk.a, a))
+    for host in layout.everything:
+        for nic, port in zip(host.nics, host_ports(host), strict=True):
+            reached, open_ = {nic.bridge}, [(nic.bridge, port)]
+            while open_:
+                bridge, towards = open_.pop()
+                yield f"fdb add {nic.hardware_address} dev {towards} master static"
+                new = [each for each in beyond[bridge] if each[0] not in reached]
+                reached.update(there for there, _ in new)
+                open_ += new
+
+
+def neighbours(layout: Layout, host: Host) -> Iterator[str]:
+    """Yields the hardware addresses of all interfaces that a host reaches without a router.
+
+    Without them, hosts would ask for each other's, and the kernel keeps only about a thousand answers for all hosts of
+    the machine together: too few if each of 33 hosts sends to all others.
+    """
+    for nic in host.nics:
+        segment = layout.segments[nic.bridge]
+        for other in layout.everything:
+            for there in other.nics:
+                if other.number != host.number and layout.segments[there.bridge] == segment:
+                    known = f"{there.address} lladdr {there.hardware_address}"
+                    yield f"neigh add {known} dev {nic.interface} nud permanent"
 
 
 def routes(layout: Layout, host: Host) -> Iterator[str]:

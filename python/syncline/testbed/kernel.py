@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
+from syncline.quantity import listed
 from syncline.runtime import congestion_control
 
 if TYPE_CHECKING:
@@ -31,12 +32,12 @@ def require() -> None:
     """Raises :class:`SynclineError` if this machine or user cannot create network namespaces."""
     if not Path("/proc/self/ns/net").exists():
         raise_errors(error(Code.NO_TESTBED, "a testbed needs network namespaces, which only Linux has"))
-    missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
+    missing = [tool for tool in ("ip", "bridge", "tc") if shutil.which(tool) is None]
     if missing:
         raise_errors(
             error(
                 Code.NO_TESTBED,
-                f"a testbed needs {' and '.join(missing)}",
+                f"a testbed needs {listed(missing)}",
                 help="install iproute2: sudo apt-get install iproute2",
             )
         )
@@ -85,7 +86,10 @@ def delete_namespace(name: str) -> None:
 
 
 def batch(program: str, namespace: str, lines: Sequence[str], remedy: str | None = None) -> None:
-    """Runs all of ``lines`` in a namespace by ``ip`` or ``tc``. ``remedy`` replaces the one for the kernel's error."""
+    """Runs all of ``lines`` in a namespace by ``ip``, ``bridge`` or ``tc``.
+
+    ``remedy`` replaces the one for the kernel's error.
+    """
     if lines:
         _run([program, "-n", namespace, "-batch", "-"], "\n".join(lines) + "\n", lines, remedy)
 
@@ -188,12 +192,14 @@ _ACTIONS = {
     "address add": "give an address to the interface",
     "route add": "add a route by the interface",
     "rule add": "add a routing rule",
+    "neigh add": "name the neighbours of the interface",
+    "fdb add": "name the hosts behind the interface",
     "qdisc add": "limit the rate of the interface",
     "class add": "limit the rate of the interface",
     "qdisc change": "change the rate of the interface",
     "class change": "change the rate of the interface",
 }
-"""Descriptions of lines for ``ip`` or ``tc``, by their first two words."""
+"""Descriptions of lines for ``ip``, ``bridge`` or ``tc``, by their first two words."""
 
 
 def _description(what: str) -> str:

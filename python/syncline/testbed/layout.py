@@ -48,6 +48,11 @@ class Nic:
     """Latency in the file of the link to the host."""
 
     @property
+    def hardware_address(self) -> str:
+        """Its Ethernet address, which nobody else has: made from its IP address."""
+        return ":".join(f"{octet:02x}" for octet in (2, 0, *ipaddress.IPv4Address(self.address).packed))
+
+    @property
     def subnet(self) -> str:
         """The subnet of its address."""
         return f"{self.address.rsplit('.', 1)[0]}.0/24"
