@@ -10,6 +10,7 @@ from tests.docs.pages import ROOT
 PLACES = {
     "tests/runtime/test_faults.py": ("Ranks", "processes"),
     "tests/runtime/test_partitions.py": ("Ranks", "an emulated cluster"),
+    "tests/runtime/test_incast.py": ("Ranks", "an emulated cluster of 64 hosts, by `make test-slow`"),
     "tests/runtime/test_forks.py": ("Ranks", "processes"),
     "crates/executor/tests/executor.rs": ("Ranks", "threads, real sockets"),
     "crates/membership/tests/world.rs": ("Ranks", "whole jobs in one thread and virtual time"),

@@ -206,6 +206,16 @@ impl Coordinator {
         }
     }
 
+    /// Returns the members that have missed a heartbeat.
+    pub fn quiet(&self, now: Duration) -> Vec<usize> {
+        self.heartbeats.quiet(now)
+    }
+
+    /// Sets the members whose packets the network loses: they may be silent for longer.
+    pub fn set_lossy(&mut self, members: Vec<usize>) {
+        self.heartbeats.set_lossy(members);
+    }
+
     /// Advances timers. Call it once per [`Coordinator::interval`], after received messages have been handled.
     pub fn tick(&mut self, now: Duration) {
         let silent = self.heartbeats.silent(now);

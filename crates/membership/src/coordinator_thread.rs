@@ -22,6 +22,7 @@ use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
 use syncline_transport::handshaking::MAX_PENDING;
+use syncline_transport::loss_watch::LossWatch;
 use syncline_transport::pending_handshakes::PendingHandshakes;
 
 const LISTENER: Token = Token(usize::MAX);
@@ -107,6 +108,7 @@ pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorTh
         connections: BTreeMap::new(),
         assembly: Assembly::new(member.world, member.wait),
         coordinator: None,
+        losses: LossWatch::default(),
         heartbeats: Heartbeats::new(settings.patience, Duration::ZERO),
         announced_waiting: Vec::new(),
         started: Instant::now(),
@@ -131,6 +133,8 @@ struct CoordinatorLoop {
     assembly: Assembly,
     /// The coordinator of this epoch; `None` before the first.
     coordinator: Option<Coordinator>,
+    /// Tells whose packets the network loses.
+    losses: LossWatch,
     /// Heartbeats of members that wait for an epoch.
     heartbeats: Heartbeats,
     /// The ranks that wait for the next epoch, as last announced to the members of this one.
@@ -360,6 +364,9 @@ impl CoordinatorLoop {
         // A coordinator that leaves makes no more decisions.
         let decides = !self.closing.load(Ordering::Relaxed);
         if let Some(coordinator) = self.coordinator.as_mut().filter(|_| decides) {
+            let known = self.connections.iter();
+            let known = known.map(|(&rank, connection)| (rank as usize, connection.socket.tcp_info()));
+            coordinator.set_lossy(self.losses.look(coordinator.quiet(now), known));
             coordinator.tick(now);
             for (rank, message) in coordinator.take_messages() {
                 if let Some(connection) = self.connections.get_mut(&rank) {

@@ -67,6 +67,16 @@ impl Member {
         self.hears = ranks;
     }
 
+    /// Returns the coordinator's number, 0, if it has missed a heartbeat.
+    pub fn quiet(&self, now: Duration) -> Vec<usize> {
+        self.heartbeats.quiet(now)
+    }
+
+    /// Sets whether the network loses the coordinator's packets: it may then be silent for longer.
+    pub fn set_lossy(&mut self, coordinator: Vec<usize>) {
+        self.heartbeats.set_lossy(coordinator);
+    }
+
     /// Reports trouble with a peer to the coordinator, which will decide.
     pub fn report(&mut self, peer: u32, trouble: Trouble) {
         self.out.push(FromMember::Trouble { peer, trouble });

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::Patience;
+use syncline_transport::loss_watch::LossWatch;
 
 /// Why no other epoch can begin, unless the coordinator has given another reason.
 const LOST: &str = "has lost the coordinator, without which no other epoch can begin";
@@ -129,6 +130,7 @@ impl MemberLoop {
     fn run(mut self) -> Result<MemberConnection, String> {
         let started = Instant::now();
         let mut member = Member::new(self.patience, started.elapsed());
+        let mut losses = LossWatch::default();
         let mut events = Events::with_capacity(8);
         let (mut verdict_delivered, mut reported_departure, mut leaving) = (false, false, None);
         loop {
@@ -183,7 +185,10 @@ impl MemberLoop {
                     PlanNews::Decide(decision) => self.executor.decide_plans(decision),
                 }
             }
-            member.tick(started.elapsed());
+            let now = started.elapsed();
+            let known = std::iter::once_with(|| (0, self.connection.control.socket.tcp_info()));
+            member.set_lossy(losses.look(member.quiet(now), known));
+            member.tick(now);
             if *member.waiting() != *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
                 *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = member.waiting().to_vec();
             }

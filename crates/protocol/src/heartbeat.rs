@@ -17,6 +17,10 @@ pub struct Patience {
     pub silence: Duration,
 }
 
+/// How many times as long a peer may be silent whose packets the network loses. TCP doubles the time after which it sends
+/// again what was lost, from 0.2 s on.
+const LOSSY: u32 = 10;
+
 impl Patience {
     /// A peer heard from within this window is alive. It is `silence` minus two intervals: such a peer sent something
     /// after any silence that another machine reports now had begun.
@@ -45,6 +49,8 @@ pub struct Heartbeats {
     last_sent: BTreeMap<usize, Duration>,
     /// Messages of which a part has arrived, by peer.
     arriving: BTreeMap<usize, Arriving>,
+    /// Peers whose packets the network loses.
+    lossy: Vec<usize>,
 }
 
 /// A message of which a part has arrived: its number, and its size when it last grew by more than heartbeats can.
@@ -81,7 +87,7 @@ impl Heartbeats {
     /// Starts without peers.
     pub fn new(patience: Patience, now: Duration) -> Self {
         let (last_received, last_sent, arriving) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { patience, last: now, last_received, last_sent, arriving }
+        Self { patience, last: now, last_received, last_sent, arriving, lossy: Vec::new() }
     }
 
     /// Adds a peer: it gets heartbeats. Its silence counts only once it has been heard.
@@ -92,6 +98,17 @@ impl Heartbeats {
     /// Records that a peer was heard; from its first message on, its silence counts.
     pub fn heard(&mut self, peer: usize, now: Duration) {
         self.last_received.insert(peer, now);
+    }
+
+    /// Returns the peers that have missed a heartbeat. Whether the network loses their packets is worth a look.
+    pub fn quiet(&self, now: Duration) -> Vec<usize> {
+        let missed = |heard: Duration| now.saturating_sub(heard) > 2 * self.patience.interval;
+        self.last_received.iter().filter(|&(_, &heard)| missed(heard)).map(|(&peer, _)| peer).collect()
+    }
+
+    /// Sets the peers whose packets the network loses: they may be silent for [`LOSSY`] times as long.
+    pub fn set_lossy(&mut self, peers: Vec<usize>) {
+        self.lossy = peers;
     }
 
     /// Removes a peer.
@@ -130,7 +147,8 @@ impl Heartbeats {
         for (&peer, heard) in &mut self.last_received {
             *heard = (*heard + slept).min(now);
             let silence = now - *heard;
-            if silence > self.patience.silence {
+            let more = if self.lossy.contains(&peer) { LOSSY } else { 1 };
+            if silence > self.patience.silence * more {
                 silent.push((peer, silence));
             }
         }
@@ -247,6 +265,22 @@ mod tests {
         assert_eq!(found, Some((6600, (0, ms(1600)))));
         heartbeats.leave(0);
         assert!(heartbeats.silent(ms(8000)).is_empty());
+    }
+
+    #[test]
+    fn silence_may_last_longer_where_the_network_loses_packets() {
+        let mut heartbeats = Heartbeats::new(Patience::default(), ms(0));
+        (0..2).for_each(|peer| heartbeats.heard(peer, ms(0)));
+        assert!(heartbeats.quiet(ms(800)).is_empty());
+        assert_eq!(heartbeats.quiet(ms(900)), [0, 1]);
+        heartbeats.set_lossy(vec![1]);
+        let first = |heartbeats: &mut Heartbeats, from: u64, peer| {
+            (from..30_000)
+                .step_by(100)
+                .find(|&now| heartbeats.silent(ms(now)).iter().any(|&(silent, _)| silent == peer))
+        };
+        assert_eq!(first(&mut heartbeats, 100, 0), Some(1600));
+        assert_eq!(first(&mut heartbeats, 1600, 1), Some(15_100));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::closing::{Closing, ended};
 use super::lane_status::LaneStatus;
 use super::lane_waker::LaneWaker;
+use super::loss_watch::LossWatch;
 use super::tcp_info::TcpInfo;
 use super::{Connection, Halt, Intake};
 use crate::forks::Watcher;
@@ -63,6 +64,7 @@ pub struct Connections {
     /// Connections on which nothing more is sent, and since when.
     closing: Vec<(Connection, Instant)>,
     heartbeats: Heartbeats,
+    losses: LossWatch,
     started: Instant,
     last_tick: Duration,
     staging: Vec<u8>,
@@ -117,6 +119,7 @@ impl Connections {
             connections: BTreeMap::new(),
             closing: Vec::new(),
             heartbeats: Heartbeats::new(patience, Duration::ZERO),
+            losses: LossWatch::default(),
             started: Instant::now(),
             last_tick: Duration::ZERO,
             staging: vec![0; STAGING],
@@ -344,6 +347,9 @@ impl Connections {
         machine.free_unused_memory();
         self.closing.retain_mut(|(connection, since)| since.elapsed() < CLOSING && !ended(connection));
         let peers: Vec<u32> = self.connections.keys().copied().collect();
+        let carriers = self.connections.iter();
+        let known = carriers.map(|(&peer, carrier)| (peer as usize, carrier.connection.tcp_info()));
+        self.heartbeats.set_lossy(self.losses.look(self.heartbeats.quiet(now), known));
         let check = self.heartbeats.check(machine, &peers, now);
         self.busy |= check.sent_heartbeats;
         if check.cut_off {

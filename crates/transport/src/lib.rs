@@ -9,6 +9,7 @@
 //! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`;
 //!   [`lane_status`]: what that thread knows about its peers; `closing`: ends a connection without losing bytes;
 //!   `queued`: bytes that a socket has not delivered yet; [`tcp_info`]: what the kernel knows about a connection;
+//!   [`loss_watch`]: tells by it whether a silent peer's packets are lost;
 //! - [`handshaking`]: a handshake on a socket; [`pending_handshakes`]: handshakes of peers that are not admitted yet;
 //!   [`control_connection`]: messages after the handshake; [`random`]: nonces and other random numbers;
 //! - [`affinity`]: a CPU for each thread; [`descriptors`]: the limit on open files; [`forks`]: closes connections in
@@ -25,6 +26,7 @@ pub mod forks;
 pub mod handshaking;
 pub mod lane_status;
 pub mod lane_waker;
+pub mod loss_watch;
 pub mod pending_handshakes;
 pub mod plain_socket;
 #[cfg(target_os = "linux")]

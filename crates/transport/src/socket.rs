@@ -91,6 +91,11 @@ impl Socket {
         self.plain().tcp()
     }
 
+    /// What the kernel knows about a TCP connection; `None` for a Unix socket.
+    pub fn tcp_info(&self) -> Option<TcpInfo> {
+        self.tcp().and_then(tcp_info::read)
+    }
+
     /// The address of the other side of a TCP socket.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.tcp().and_then(|stream| stream.peer_addr().ok())
@@ -211,7 +216,7 @@ impl Stream {
 
 impl Transport for Stream {
     fn tcp_info(&self) -> Option<TcpInfo> {
-        self.socket.tcp().and_then(tcp_info::read)
+        self.socket.tcp_info()
     }
 
     fn describe(&self) -> String {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 /// What the kernel knows about a TCP connection (`tcp(7)`, option `TCP_INFO`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed round trip time (RFC 6298).
     pub round_trip: Duration,
@@ -24,6 +24,14 @@ pub struct TcpInfo {
     pub application_limited: bool,
     /// Time for which the connection had data to send since it began.
     pub busy: Duration,
+    /// Whether something is being sent again because no acknowledgement came in time.
+    pub sends_again: bool,
+    /// Segments that arrived, wrapping.
+    pub segments_in: u32,
+    /// Segments with data that arrived, also data that had arrived before; wrapping.
+    pub data_segments_in: u32,
+    /// Segments that arrived after a gap, wrapping; 0 if the kernel does not count them.
+    pub out_of_order: u32,
 }
 
 /// As [`read`] on Linux: no other system tells.
@@ -34,7 +42,7 @@ pub(super) fn read<T>(_: &T) -> Option<TcpInfo> {
 
 /// Bytes of the kernel's structure up to the last field that is read here.
 #[cfg(target_os = "linux")]
-const LENGTH: usize = 176;
+const LENGTH: usize = 228;
 
 /// Returns what the kernel knows about a socket; `None` if it is not TCP, or the system does not tell.
 #[cfg(target_os = "linux")]
@@ -73,6 +81,10 @@ fn decode(bytes: &[u8; LENGTH]) -> TcpInfo {
         delivery_rate: long(160),
         application_limited: limited == 1,
         busy: Duration::from_micros(long(168)),
+        sends_again: bytes[2] > 0,
+        segments_in: word(140),
+        data_segments_in: word(152),
+        out_of_order: word(224),
     }
 }
 
@@ -99,6 +111,9 @@ mod tests {
         assert!(info.shortest_round_trip <= info.round_trip + info.variation * 4, "{info:?}");
         assert!(info.delivery_rate > 1_000_000, "{info:?}");
         assert!(info.busy < Duration::from_secs(10), "{info:?}");
+        assert!(info.data_segments_in == 0 && !info.sends_again, "{info:?}");
+        let info = read(&receiver).unwrap();
+        assert!(info.data_segments_in > 0 && info.segments_in >= info.data_segments_in, "{info:?}");
     }
 
     #[test]
