@@ -190,7 +190,7 @@ impl AdmissionThread {
                     self.publish(draining.is_some());
                     return;
                 }
-                _ => {}
+                _ => events.iter().for_each(|event| self.pending.note_event(event.token())),
             }
             more = self.accept();
             self.advance_handshakes();

@@ -8,13 +8,14 @@ use crate::message::{FromCoordinator, FromMember, ListenAddresses};
 use crate::{Assembly, Coordinator};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Token, Waker};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use syncline_protocol::codec::encode;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::handshake::{Hello, Role};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
@@ -30,6 +31,13 @@ const CLOSE: Token = Token(usize::MAX - 1);
 
 /// Grace period after the owner drops the coordinator: for members to leave, and for final messages to reach them.
 const LEAVING: Duration = Duration::from_secs(2);
+
+/// All connections are read this often, even without events. Members learn at most this often who waits for the next
+/// epoch.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// While only heartbeats arrive, timers advance at most this often: they look at all members.
+const TICK: Duration = Duration::from_millis(5);
 
 /// A handle of the coordinator's thread. Dropping it tells the members that the coordinator leaves, gives them
 /// [`LEAVING`] to leave too, and ends the thread.
@@ -104,13 +112,19 @@ pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorTh
         closing: Arc::clone(&closing),
         listeners,
         poll,
-        pending: PendingHandshakes::default(),
+        // All ranks may join at the same time.
+        pending: PendingHandshakes::of(MAX_PENDING.max(member.world as usize)),
         connections: BTreeMap::new(),
+        tokens: BTreeMap::new(),
         assembly: Assembly::new(member.world, member.wait),
         coordinator: None,
         losses: LossWatch::default(),
         heartbeats: Heartbeats::new(settings.patience, Duration::ZERO),
         announced_waiting: Vec::new(),
+        announced: Instant::now(),
+        news: false,
+        read_all: Instant::now(),
+        ticked: Instant::now(),
         started: Instant::now(),
     };
     let thread = std::thread::Builder::new()
@@ -130,6 +144,8 @@ struct CoordinatorLoop {
     pending: PendingHandshakes,
     /// The connections of members, by rank.
     connections: BTreeMap<u32, ControlConnection>,
+    /// The ranks of these connections, by the token under which the poll reports them.
+    tokens: BTreeMap<usize, u32>,
     assembly: Assembly,
     /// The coordinator of this epoch; `None` before the first.
     coordinator: Option<Coordinator>,
@@ -139,6 +155,13 @@ struct CoordinatorLoop {
     heartbeats: Heartbeats,
     /// The ranks that wait for the next epoch, as last announced to the members of this one.
     announced_waiting: Vec<u32>,
+    /// When they were announced.
+    announced: Instant,
+    /// Whether something other than heartbeats has happened since timers advanced.
+    news: bool,
+    /// When all connections were read last, and when timers advanced last.
+    read_all: Instant,
+    ticked: Instant,
     started: Instant,
 }
 
@@ -153,15 +176,21 @@ impl CoordinatorLoop {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return,
                 _ => {}
             }
+            let mut ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
+            ready.iter().for_each(|&token| self.pending.note_event(Token(token)));
             more_connections = self.accept();
-            self.advance_handshakes();
-            self.read_messages();
-            self.advance_epoch();
-            self.send_messages();
+            self.advance_handshakes(&mut ready);
+            self.read_messages(&ready);
+            let ticks = std::mem::take(&mut self.news) || self.ticked.elapsed() >= TICK;
+            if ticks {
+                self.ticked = Instant::now();
+                self.advance_epoch();
+            }
+            self.send_messages(ticks);
             if closing.is_none() && self.closing.load(Ordering::Relaxed) {
                 closing = Some(Instant::now());
                 self.connections.values_mut().for_each(|connection| connection.send(&FromCoordinator::Leave));
-                self.send_messages();
+                self.send_messages(true);
             }
             let all_left =
                 self.coordinator.as_ref().is_none_or(Coordinator::is_empty) || self.connections.is_empty();
@@ -185,8 +214,8 @@ impl CoordinatorLoop {
         more
     }
 
-    /// Advances handshakes, and adds the members whose handshakes are complete.
-    fn advance_handshakes(&mut self) {
+    /// Advances handshakes, and adds the members whose handshakes are complete. Adds their tokens to `ready`.
+    fn advance_handshakes(&mut self, ready: &mut Vec<usize>) {
         let members = Members {
             world: self.member.world,
             lanes: self.lanes,
@@ -198,7 +227,7 @@ impl CoordinatorLoop {
             let left = |rank| coordinator.is_some_and(|coordinator| coordinator.has_left(rank));
             let admit =
                 |hello: &Hello| members.admit(&hello.role, |rank| connections.contains_key(&rank), left);
-            let Some((_, handshake)) = self.pending.next_admitted(admit) else { return };
+            let Some((token, handshake)) = self.pending.next_admitted(admit) else { return };
             // Two processes may have been admitted as the same rank. The later one is disconnected, and tries again.
             if let Some(&Role::Member { rank, .. }) = handshake.role()
                 && !self.connections.contains_key(&rank)
@@ -210,13 +239,21 @@ impl CoordinatorLoop {
                 self.heartbeats.join(rank as usize, self.started.elapsed());
                 self.heartbeats.heard(rank as usize, self.started.elapsed());
                 self.connections.insert(rank, connection);
+                self.tokens.insert(token, rank);
+                self.news = true;
+                ready.push(token);
             }
         }
     }
 
-    /// Reads and handles messages from members.
-    fn read_messages(&mut self) {
-        let ranks: Vec<u32> = self.connections.keys().copied().collect();
+    /// Reads and handles messages from the members whose connections had events, by their tokens.
+    fn read_messages(&mut self, ready: &[usize]) {
+        let ranks: BTreeSet<u32> = if self.read_all.elapsed() >= INTERVAL {
+            self.read_all = Instant::now();
+            self.connections.keys().copied().collect()
+        } else {
+            ready.iter().filter_map(|token| self.tokens.get(token).copied()).collect()
+        };
         for rank in ranks {
             let Some(connection) = self.connections.get_mut(&rank) else { continue };
             let closed = connection.read();
@@ -235,6 +272,7 @@ impl CoordinatorLoop {
 
     fn handle(&mut self, rank: u32, message: FromMember) {
         let now = self.started.elapsed();
+        self.news |= message != FromMember::Alive;
         let in_epoch = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.has(rank));
         if let Some(coordinator) = &mut self.coordinator {
             coordinator.receive(rank, message.clone(), now);
@@ -286,6 +324,8 @@ impl CoordinatorLoop {
     /// Removes a member whose connection has ended. `tell` tells the coordinator why.
     fn lose(&mut self, rank: u32, tell: impl FnOnce(&mut Coordinator)) {
         if self.connections.remove(&rank).is_some() {
+            self.tokens.retain(|_, of| *of != rank);
+            self.news = true;
             if let Some(coordinator) = &mut self.coordinator {
                 tell(coordinator);
             }
@@ -342,7 +382,9 @@ impl CoordinatorLoop {
             None => {}
         }
         let waiting = self.assembly.waiting();
-        if self.assembly.begun() && waiting != self.announced_waiting {
+        let due = self.announced.elapsed() >= INTERVAL;
+        if self.assembly.begun() && due && waiting != self.announced_waiting {
+            self.announced = Instant::now();
             let not_waiting = |rank: &u32| !waiting.contains(rank);
             let members: Vec<u32> = here.into_iter().filter(not_waiting).collect();
             self.send_to(&members, &FromCoordinator::Waiting { ranks: waiting.clone() });
@@ -351,23 +393,28 @@ impl CoordinatorLoop {
     }
 
     fn send_to(&mut self, ranks: &[u32], message: &FromCoordinator) {
+        let message = encode(message);
         for rank in ranks {
             if let Some(connection) = self.connections.get_mut(rank) {
-                connection.send(message);
+                connection.send_encoded(&message);
+                // A long message to many members does not wait in memory for all of them. The next write finds an error.
+                _ = connection.write();
             }
         }
     }
 
-    /// Advances the coordinator's timers, and sends its messages.
-    fn send_messages(&mut self) {
+    /// Sends the coordinator's messages. If `ticks`, advances its timers first.
+    fn send_messages(&mut self, ticks: bool) {
         let now = self.started.elapsed();
         // A coordinator that leaves makes no more decisions.
         let decides = !self.closing.load(Ordering::Relaxed);
         if let Some(coordinator) = self.coordinator.as_mut().filter(|_| decides) {
-            let known = self.connections.iter();
-            let known = known.map(|(&rank, connection)| (rank as usize, connection.socket.tcp_info()));
-            coordinator.set_lossy(self.losses.look(coordinator.quiet(now), known));
-            coordinator.tick(now);
+            if ticks {
+                let known = self.connections.iter();
+                let known = known.map(|(&rank, connection)| (rank as usize, connection.socket.tcp_info()));
+                coordinator.set_lossy(self.losses.look(coordinator.quiet(now), known));
+                coordinator.tick(now);
+            }
             for (rank, message) in coordinator.take_messages() {
                 if let Some(connection) = self.connections.get_mut(&rank) {
                     connection.send(&message);
@@ -377,6 +424,9 @@ impl CoordinatorLoop {
         let ranks: Vec<u32> = self.connections.keys().copied().collect();
         for rank in ranks {
             let Some(connection) = self.connections.get_mut(&rank) else { continue };
+            if connection.is_flushed() {
+                continue;
+            }
             if let Err(how) = connection.write() {
                 self.lose(rank, |coordinator| coordinator.closed(rank, &how));
             }

@@ -11,6 +11,9 @@ use syncline_protocol::codec::{Decoder, MAX_MESSAGE_BYTES, encode};
 const READ: usize = 16 << 10;
 const MAX_READS: usize = 128;
 
+/// Bytes that are kept for what is queued next.
+const SHORT: usize = 4 << 10;
+
 /// A connection for control messages, after the handshake.
 #[derive(Debug)]
 pub struct ControlConnection {
@@ -30,6 +33,11 @@ impl ControlConnection {
     /// Queues a message for the next [`ControlConnection::write`].
     pub fn send(&mut self, message: &impl Serialize) {
         self.out.extend(encode(message));
+    }
+
+    /// Queues a message that is [encoded](encode) already, for several connections.
+    pub fn send_encoded(&mut self, message: &[u8]) {
+        self.out.extend_from_slice(message);
     }
 
     /// Whether everything that was queued has been written.
@@ -105,6 +113,8 @@ impl ControlConnection {
                 Err(error) => return Err(error.to_string()),
             }
         }
+        // A list of all members is long, and the coordinator sends it to each.
+        self.out.shrink_to(SHORT);
         match self.socket.flush() {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error.to_string()),
             _ => Ok(()),

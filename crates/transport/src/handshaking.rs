@@ -78,6 +78,8 @@ impl Handshaking {
         stop: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<Socket, HandshakeError> {
         const AGAIN: Duration = Duration::from_millis(50);
+        // Many processes of a host may wait for one that has to answer all of them: look less and less often.
+        const LONGEST_PAUSE: Duration = Duration::from_millis(16);
         let mut next = addresses.iter().cycle();
         // The latest error of each address.
         let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
@@ -93,6 +95,7 @@ impl Handshaking {
                     ready.map_err(|error| error.to_string())?;
                     let socket = Socket::from(TcpStream::from_std(stream));
                     let mut handshake = Self::begin(socket, trust.clone(), job, role.clone())?;
+                    let mut pause = Duration::from_millis(1);
                     loop {
                         match handshake.advance(|_| Ok(())) {
                             Ok(true) => return Ok(handshake.socket),
@@ -103,7 +106,8 @@ impl Handshaking {
                             }
                             Ok(false) => {
                                 stop().map_err(given_up)?;
-                                std::thread::sleep(Duration::from_millis(1));
+                                std::thread::sleep(pause);
+                                pause = (2 * pause).min(LONGEST_PAUSE);
                             }
                         }
                     }

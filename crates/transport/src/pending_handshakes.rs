@@ -4,13 +4,22 @@ use crate::handshaking::{Handshaking, MAX_PENDING, TIMEOUT};
 use crate::trust::Trust;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 use syncline_protocol::handshake::{Hello, Refusal};
 
+/// All handshakes are advanced this often, because some may have timed out.
+const ADVANCE_ALL: Duration = Duration::from_millis(100);
+
 /// Handshakes under way, by the token under which the registry reports them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PendingHandshakes {
     handshakes: BTreeMap<usize, Handshaking>,
+    /// The most handshakes at any time.
+    most: usize,
+    /// Handshakes to advance.
+    ready: BTreeSet<usize>,
+    advanced_all: Instant,
     next: usize,
     /// The number of handshakes that were refused or timed out so far.
     pub refused: u64,
@@ -30,7 +39,26 @@ pub struct Rejected {
 /// The most rejections that are kept with their reasons.
 const MAX_REJECTIONS: usize = 8;
 
+impl Default for PendingHandshakes {
+    fn default() -> Self {
+        Self::of(MAX_PENDING)
+    }
+}
+
 impl PendingHandshakes {
+    /// Creates an empty set of at most `most` handshakes.
+    pub fn of(most: usize) -> Self {
+        Self {
+            handshakes: BTreeMap::new(),
+            most,
+            ready: BTreeSet::new(),
+            advanced_all: Instant::now(),
+            next: 0,
+            refused: 0,
+            rejections: Vec::new(),
+        }
+    }
+
     /// Returns a token that no other handshake has.
     pub fn next_token(&mut self) -> usize {
         self.next += 1;
@@ -40,11 +68,12 @@ impl PendingHandshakes {
     /// Begins the handshake of a peer that has connected. At the limit, it replaces the handshake whose peer has been
     /// silent longest.
     pub fn add(&mut self, stream: TcpStream, trust: &Trust, job: Option<&str>, registry: &Registry) {
-        if self.handshakes.len() >= MAX_PENDING {
+        if self.handshakes.len() >= self.most {
             let silent = self.handshakes.iter().min_by_key(|(_, handshake)| handshake.heard);
             let silent = silent.map(|(&token, _)| token).and_then(|token| self.handshakes.remove(&token));
             let why = format!(
-                "was silent longest when the limit of {MAX_PENDING} unfinished handshakes was reached"
+                "was silent longest when the limit of {} unfinished handshakes was reached",
+                self.most
             );
             self.reject(silent.as_ref(), why);
         }
@@ -54,17 +83,28 @@ impl PendingHandshakes {
         let token = self.next_token();
         if handshake.socket.watch(registry, Token(token)).is_ok() {
             self.handshakes.insert(token, handshake);
+            self.ready.insert(token);
         }
     }
 
-    /// Advances handshakes and returns the first that is complete, with its token; `None` if no other one is. `admit`
-    /// decides who is admitted.
+    /// Notes that the socket of a handshake had an event. Does nothing if there is no handshake of this token.
+    pub fn note_event(&mut self, token: Token) {
+        if self.handshakes.contains_key(&token.0) {
+            self.ready.insert(token.0);
+        }
+    }
+
+    /// Advances the handshakes whose sockets had events, and all of them from time to time. Returns the first that is
+    /// complete, with its token; `None` if no other one is. `admit` decides who is admitted.
     pub fn next_admitted(
         &mut self,
         mut admit: impl FnMut(&Hello) -> Result<(), Refusal>,
     ) -> Option<(usize, Handshaking)> {
-        let tokens: Vec<usize> = self.handshakes.keys().copied().collect();
-        for token in tokens {
+        if self.advanced_all.elapsed() > ADVANCE_ALL {
+            self.advanced_all = Instant::now();
+            self.ready.extend(self.handshakes.keys());
+        }
+        while let Some(token) = self.ready.pop_first() {
             let Some(handshake) = self.handshakes.get_mut(&token) else { continue };
             let why = match handshake.advance(&mut admit) {
                 Ok(false) if handshake.began.elapsed() <= TIMEOUT => continue,
