@@ -42,13 +42,14 @@ test-random: setup ## property tests on cases that were never seen before; CASES
 	PROPTEST_CASES=$(or $(CASES),2000) cargo test --workspace --locked --quiet --release
 	SYNCLINE_RANDOM=1 $(BIN)/python -m pytest -q -m "not slow" $$(grep -rl "from hypothesis import" tests --include=test_*.py)
 
-test-worlds: ## faults of jobs of 256 ranks in virtual time, which all other tests leave out
+test-worlds: ## faults of jobs of 256 and 512 ranks in virtual time, which all other tests leave out
 	cargo test --quiet --release --locked -p syncline-membership --test all world:: -- --ignored
 
 test-python: setup
 	$(BIN)/python -m pytest -q -m "not slow" -n 3 --dist loadfile --no-loadscope-reorder
 
-test-many: ## 256 processes that send to each other, or RANKS=64; a minute on 2 CPUs, and 4 GB of memory
+test-many: ## 256 processes that connect in a ring, then with all others, or RANKS=512; minutes on 2 CPUs, and 4 GB of memory
+	RANKS=$(or $(RANKS),256) cargo test -p syncline-executor --release --locked --test all on_demand:: -- --ignored --nocapture
 	RANKS=$(or $(RANKS),256) cargo test -p syncline-executor --release --locked --test all many:: -- --ignored --nocapture
 
 test-slow: setup ## experiments that take minutes

@@ -13,6 +13,8 @@ PLACES = {
     "tests/runtime/test_incast.py": ("Ranks", "an emulated cluster of 64 hosts, by `make test-slow`"),
     "tests/runtime/test_forks.py": ("Ranks", "processes"),
     "crates/executor/tests/executor.rs": ("Ranks", "threads, real sockets"),
+    "crates/executor/tests/on_demand.rs": ("Ranks", "threads, real sockets"),
+    "crates/membership/tests/world/on_demand.rs": ("Ranks", "whole jobs in one thread and virtual time"),
     "crates/membership/tests/world.rs": ("Ranks", "whole jobs in one thread and virtual time"),
     "crates/protocol/tests/lanes.rs": ("Ranks", "lanes without sockets"),
     "crates/protocol/tests/transfers.rs": ("Ranks", "lanes without sockets"),

@@ -5,9 +5,10 @@ use super::pending::Completion;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
-use syncline_protocol::fault::Task;
+use syncline_protocol::fault::{Task, Trouble};
 use syncline_protocol::lane::transfers::{Label, Transfer};
 use syncline_protocol::lane::{Opening, OperationId, StartedOperation};
+use syncline_transport::Connection;
 use syncline_transport::connections::Traffic;
 use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
@@ -28,6 +29,10 @@ pub(super) enum Command {
     Transfer(Box<LaneTransfer>),
     /// Cancel a receive, unless part of the message has arrived.
     Withdraw { label: Label, number: u64 },
+    /// Use this connection with a peer.
+    Connected { peer: u32, connection: Connection },
+    /// A peer that is needed could not be reached.
+    Unreachable { peer: u32, trouble: Trouble },
     /// Answer with the traffic with each peer.
     Traffic(Sender<(u32, Vec<Traffic>)>),
     /// Give up all operations and transfers: restore inputs, then report [`Report::Aborted`](super::report::Report::Aborted).

@@ -9,13 +9,15 @@ use super::polled_lane::PolledLane;
 use super::report::Report;
 use super::signals::{ConnectionSignals, Recording};
 use super::state::{LostInput, Shared};
-use super::worker::Worker;
+use super::transports::Transports;
+use super::worker::{Channels, Worker};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_diagnostics::{Code, Diagnostic};
+use syncline_membership::connector_thread::{ConnectorThread, LaneOwner, OnDemand};
 use syncline_membership::coordinator_link::{CoordinatorLink, Executor};
 use syncline_membership::message::{PlanDecision, PlanProposal, Progress};
 use syncline_protocol::fault::{Blame, Trouble};
@@ -30,7 +32,7 @@ use syncline_transport::connections::Traffic;
 #[derive(Debug)]
 pub struct Communicator {
     group: Group,
-    transports: Vec<String>,
+    transports: Arc<Transports>,
     cpus: Vec<usize>,
     lanes: Lanes,
     monitor: Option<JoinHandle<()>>,
@@ -78,6 +80,29 @@ impl Executor for Threads {
     }
 }
 
+/// The communicator's lanes, as the thread that connects them sees them.
+struct ConnectedLanes {
+    lanes: Vec<LaneHandle>,
+    transports: Arc<Transports>,
+    reports: Sender<Report>,
+}
+
+impl LaneOwner for ConnectedLanes {
+    fn connected(&self, lane: u32, peer: u32, connection: Connection) {
+        self.transports.add(peer, &connection);
+        self.lanes[lane as usize].send(Command::Connected { peer, connection });
+    }
+
+    fn unreachable(&self, lane: u32, peer: u32, trouble: Trouble) {
+        self.lanes[lane as usize].send(Command::Unreachable { peer, trouble });
+    }
+
+    fn failed(&self, trouble: Trouble) {
+        // Fails only while the communicator is being dropped.
+        _ = self.reports.send(Report::Failed(trouble));
+    }
+}
+
 impl Communicator {
     /// Starts the threads of the book's member. `connections` is indexed by lane and member; this member's own
     /// entries are `None`.
@@ -90,16 +115,16 @@ impl Communicator {
         epoch: u16,
         connections: Vec<Vec<Option<Connection>>>,
     ) -> std::io::Result<Self> {
-        Self::start_threads(book, settings, epoch, connections, Vec::new(), |_| Ok(None))
+        Self::start_threads(book, settings, epoch, (connections, None), Vec::new(), |_| Ok(None))
     }
 
-    /// As [`Communicator::new`], with a coordinator, and with a CPU for each lane's thread unless `cpus` is
-    /// empty.
+    /// As [`Communicator::new`], with a coordinator, with what makes connections when they are first needed, if not
+    /// all are there, and with a CPU for each lane's thread unless `cpus` is empty.
     pub(crate) fn with_coordinator<C: CoordinatorLink + 'static>(
         book: Arc<PlanBook>,
         settings: Settings,
         epoch: u16,
-        connections: Vec<Vec<Option<Connection>>>,
+        connections: (Vec<Vec<Option<Connection>>>, Option<OnDemand>),
         cpus: Vec<usize>,
         coordinator: impl FnOnce(Box<dyn Executor>) -> std::io::Result<C>,
     ) -> std::io::Result<Self> {
@@ -112,31 +137,26 @@ impl Communicator {
         book: Arc<PlanBook>,
         settings: Settings,
         epoch: u16,
-        connections: Vec<Vec<Option<Connection>>>,
+        (connections, on_demand): (Vec<Vec<Option<Connection>>>, Option<OnDemand>),
         cpus: Vec<usize>,
         coordinator: impl FnOnce(Box<dyn Executor>) -> std::io::Result<Option<Box<dyn CoordinatorLink>>>,
     ) -> std::io::Result<Self> {
         assert_eq!(connections.len(), settings.flow.lanes as usize, "connections for every lane");
-        let transports = describe(&connections);
+        let transports = Arc::new(Transports::new(&connections));
         let (reports, received_reports) = channel();
         let (senders, receivers): (Vec<_>, Vec<_>) = connections.iter().map(|_| channel()).unzip();
         let counters = Arc::new(Counters::default());
         // If a thread cannot start, dropping `lanes` ends the threads before it.
-        let mut lanes = Lanes { handles: Vec::new(), threads: Vec::new() };
+        let mut lanes = Lanes { handles: Vec::new(), threads: Vec::new(), connector: None };
         let mut polled = Vec::new();
         for (index, (connections, commands)) in (0u32..).zip(connections.into_iter().zip(receivers)) {
             let siblings = (0u32..).zip(&senders).filter(|(other, _)| *other != index);
             let siblings = siblings.map(|(_, sender): (u32, &Sender<Command>)| sender.clone()).collect();
             let lane = Lane::new(index, settings.flow, epoch, Arc::clone(&book));
-            let (worker, waker) = Worker::new(
-                lane,
-                connections,
-                settings.patience,
-                commands,
-                siblings,
-                reports.clone(),
-                counters.add_lane(),
-            )?;
+            let requester = on_demand.as_ref().map(OnDemand::requester);
+            let channels = Channels { commands, siblings, reports: reports.clone(), requester };
+            let (worker, waker) =
+                Worker::new(lane, connections, settings.patience, channels, counters.add_lane())?;
             let (status, cpu) = (worker.status(), cpus.get(index as usize).copied());
             let thread = std::thread::Builder::new().name(format!("lane {index}"));
             let lane = Arc::new(PolledLane::new(worker, Arc::clone(&waker), settings.polling));
@@ -146,6 +166,11 @@ impl Communicator {
             let thread = thread.spawn(move || lane.run(cpu))?;
             lanes.handles.push(LaneHandle { commands: senders[index as usize].clone(), waker, status });
             lanes.threads.push(thread);
+        }
+        if let Some(on_demand) = on_demand {
+            let (lanes_here, transports) = (lanes.handles.clone(), Arc::clone(&transports));
+            let owner = ConnectedLanes { lanes: lanes_here, transports, reports: reports.clone() };
+            lanes.connector = Some(on_demand.start(Box::new(owner))?);
         }
         let info = GroupInfo::of_job(book, counters.of_job());
         counters.set_peers(lanes.handles.iter().map(|lane| Arc::clone(&lane.status)).collect(), &info.book);
@@ -166,9 +191,10 @@ impl Communicator {
     }
 
     /// Describes the connections to each member, for people: `shared memory`, or `TCP` and why it is not
-    /// shared memory. Lists several if lanes differ. The own member's entry is empty.
-    pub fn transports(&self) -> &[String] {
-        &self.transports
+    /// shared memory. Lists several if lanes differ. The entries of members that are not connected, and the own
+    /// member's, are empty.
+    pub fn transports(&self) -> Vec<String> {
+        self.transports.describe()
     }
 
     /// The CPU of each lane's thread, which no other lane of this job uses; empty if the system's scheduler
@@ -268,23 +294,13 @@ impl TrafficReader {
     }
 }
 
-/// Describes the connections to each member, over all lanes.
-fn describe(connections: &[Vec<Option<Connection>>]) -> Vec<String> {
-    let members = connections.first().map_or(0, Vec::len);
-    let describe_member = |member: usize| {
-        let lanes = connections.iter().filter_map(|lane| lane[member].as_ref());
-        let mut words: Vec<String> = lanes.map(|connection| connection.describe()).collect();
-        words.dedup();
-        words.join(", ")
-    };
-    (0..members).map(describe_member).collect()
-}
-
 /// The lanes' threads. Dropping it tells peers that this member leaves, and ends the threads.
 #[derive(Debug)]
 struct Lanes {
     handles: Vec<LaneHandle>,
     threads: Vec<JoinHandle<()>>,
+    /// Dropped last: frames may wait for connections until the threads have ended.
+    connector: Option<ConnectorThread>,
 }
 
 impl Drop for Lanes {
@@ -302,7 +318,7 @@ impl Drop for Communicator {
     fn drop(&mut self) {
         let (handles, threads) =
             (std::mem::take(&mut self.lanes.handles), std::mem::take(&mut self.lanes.threads));
-        drop(Lanes { handles, threads });
+        drop(Lanes { handles, threads, connector: self.lanes.connector.take() });
         if let Some(monitor) = self.monitor.take() {
             _ = monitor.join();
         }
@@ -349,9 +365,15 @@ mod tests {
         let book = Arc::new(PlanBook::new(0, 2, Selection::of(vec![0, 1], vec![rule])).unwrap());
         let coordinator = |_: Box<dyn Executor>| Ok(PanickingCoordinator);
         let settings = Settings::default();
-        let member =
-            Communicator::with_coordinator(book, settings, 0, vec![connections], Vec::new(), coordinator)
-                .unwrap();
+        let member = Communicator::with_coordinator(
+            book,
+            settings,
+            0,
+            (vec![connections], None),
+            Vec::new(),
+            coordinator,
+        )
+        .unwrap();
         let operation = Operation {
             kind: CollectiveKind::AllReduce,
             elements: 0,
@@ -390,8 +412,15 @@ mod tests {
         let refuse =
             |_: Box<dyn Executor>| Err::<SilentCoordinator, _>(std::io::ErrorKind::OutOfMemory.into());
         assert!(
-            Communicator::with_coordinator(Arc::new(book), settings, 0, connections, Vec::new(), refuse)
-                .is_err()
+            Communicator::with_coordinator(
+                Arc::new(book),
+                settings,
+                0,
+                (connections, None),
+                Vec::new(),
+                refuse
+            )
+            .is_err()
         );
         // Both lanes have sent their last frames and closed their connections.
         for stream in &mut streams {

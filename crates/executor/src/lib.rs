@@ -10,7 +10,8 @@
 //! - `state`: what is under way, and what has failed; [`plan_changes`]: how a group's plans change meanwhile;
 //! - [`group`]: collectives and transfers among all ranks of a job, or some, over the same threads and
 //!   connections;
-//! - `worker`: the work of a lane; `polled_lane`: which thread does it; `monitor`: the thread that monitors the lanes;
+//! - `transports`: what connections are, for people; `worker`: the work of a lane; `polled_lane`: which thread does it;
+//!   `monitor`: the thread that monitors the lanes;
 //! - `communicator`: starts the threads;
 //! - [`session`]: joins the members of a job, and begins its epochs.
 
@@ -27,6 +28,7 @@ mod report;
 pub mod session;
 pub mod signals;
 mod state;
+mod transports;
 mod worker;
 
 pub use communicator::{Communicator, TrafficReader};

@@ -120,9 +120,10 @@ impl Monitor {
         }
     }
 
-    /// Whether this rank has two or more peers and hears none of them.
+    /// Whether this rank has two or more peers and hears none of them. A lane may be connected with fewer.
     fn cut_off(&self) -> bool {
-        self.shared.lanes.iter().all(|lane| lane.status.cut_off())
+        let lanes = || self.shared.lanes.iter().map(|lane| &lane.status);
+        lanes().any(|status| status.cut_off()) && !lanes().any(|status| status.hears_some())
     }
 
     /// Looks for operations and transfers that have missed their deadlines.

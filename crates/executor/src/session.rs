@@ -1,5 +1,6 @@
 //! Joins the members of a job. All members connect to the coordinator and learn where the others listen. Each
-//! two of them then make one connection for each lane: shared memory if both are on one machine, else TCP.
+//! two of them make one connection for each lane: shared memory if both are on one machine, else TCP. In an epoch of
+//! many ranks they make it when it is first needed, otherwise before the epoch begins.
 
 use super::communicator::Communicator;
 use super::state::LostInput;
@@ -7,6 +8,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
+use syncline_membership::connector_thread::OnDemand;
 use syncline_membership::coordinator_thread::{self, CoordinatorThread};
 use syncline_membership::hooks::{Hooks, Wanted};
 use syncline_membership::join_error::JoinError;
@@ -88,7 +90,7 @@ pub fn join_with(
         announce(coordinator.addresses())?;
     }
     let (connection, roster, listeners) = member_connection::enter(&member, settings, &mut wanted, notice)?;
-    match connect_members(&member, books, connection, roster, listeners, &mut wanted) {
+    match connect_members(&member, settings, books, connection, (roster, listeners), &mut wanted) {
         Ok(epoch) => epoch.into_session(member, settings, coordinator),
         Err((connection, error)) if member.elastic && connection.may_go_on() => {
             let job = Rejoining { member, settings, connection, coordinator, patience: Duration::ZERO };
@@ -193,7 +195,7 @@ impl Rejoining {
         let Self { member, settings, mut connection, coordinator, patience } = self;
         for _ in 0..member.world.saturating_add(MORE) {
             let (roster, listeners) = connection.request_epoch(&member, settings, patience, wanted)?;
-            match connect_members(&member, books, connection, roster, listeners, wanted) {
+            match connect_members(&member, settings, books, connection, (roster, listeners), wanted) {
                 Ok(epoch) => return epoch.into_session(member, settings, coordinator),
                 Err((returned, error)) if returned.may_go_on() => (connection, last) = (returned, error),
                 Err((_, error)) => return Err(error),
@@ -218,22 +220,25 @@ fn cpus(member: &MemberSettings, roster: &Roster, lanes: usize) -> Vec<usize> {
     chosen.unwrap_or_default()
 }
 
-/// An epoch whose members are connected.
+/// An epoch whose members are connected, or can be.
 struct ConnectedEpoch {
     connection: MemberConnection,
-    roster: Roster,
+    roster: Arc<Roster>,
     book: PlanBook,
+    /// By lane and seat.
     connections: Vec<Vec<Option<syncline_transport::Connection>>>,
+    /// Makes connections when they are first needed, if there are not all.
+    on_demand: Option<OnDemand>,
 }
 
-/// Connects this member with the others of an epoch. On failure, returns the connection to the coordinator
-/// with the error.
+/// Connects this member with the others of an epoch, or prepares to, if there are many. On failure, returns the
+/// connection to the coordinator with the error.
 fn connect_members(
     member: &MemberSettings,
+    settings: Settings,
     books: &mut Books<'_>,
     mut connection: MemberConnection,
-    roster: Roster,
-    listeners: Listeners,
+    (roster, listeners): (Roster, Listeners),
     wanted: &mut Wanted<'_>,
 ) -> Result<ConnectedEpoch, (MemberConnection, JoinError)> {
     let ranks: Vec<u32> = roster.ranks().collect();
@@ -242,8 +247,19 @@ fn connect_members(
         Ok(book) => book.called(ranks),
         Err(error) => return Err((connection, JoinError::invalid(error.to_string()))),
     };
-    match lane_connector::connect(member, &roster, listeners, &mut connection, wanted) {
-        Ok(connections) => Ok(ConnectedEpoch { connection, roster, book, connections }),
+    let roster = Arc::new(roster);
+    let made = if roster.members.len() > member.mesh as usize {
+        let none = || roster.members.iter().map(|_| None).collect();
+        OnDemand::new(member, &roster, listeners, settings.patience.silence)
+            .map(|on_demand| ((0..settings.flow.lanes).map(|_| none()).collect(), Some(on_demand)))
+    } else {
+        lane_connector::connect(member, &roster, listeners, &mut connection, wanted)
+            .map(|connections| (connections, None))
+    };
+    match made {
+        Ok((connections, on_demand)) => {
+            Ok(ConnectedEpoch { connection, roster, book, connections, on_demand })
+        }
         Err(error) => Err((connection, error)),
     }
 }
@@ -256,7 +272,7 @@ impl ConnectedEpoch {
         settings: Settings,
         coordinator: Option<CoordinatorThread>,
     ) -> Result<Session, JoinError> {
-        let Self { connection, roster, book, connections } = self;
+        let Self { connection, roster, book, connections, on_demand } = self;
         let mut started = None;
         let link = |executor| {
             let thread = Arc::new(MemberThread::start(connection, settings.patience, executor, coordinator)?);
@@ -268,7 +284,7 @@ impl ConnectedEpoch {
             Arc::new(book),
             settings,
             roster.epoch,
-            connections,
+            (connections, on_demand),
             cpus,
             link,
         )

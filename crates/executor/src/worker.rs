@@ -9,11 +9,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
+use std::time::{Duration, Instant};
+use syncline_membership::connector_thread::Requester;
 use syncline_protocol::extract::take_out;
 use syncline_protocol::fault::{Blame, FailedOperation, Fault, FaultKind, Trouble};
 use syncline_protocol::heartbeat::{LostPeer, Patience};
 use syncline_protocol::lane::transfers::{Delivery, Mismatch};
-use syncline_protocol::lane::{Desertion, Lane, OperationId, PeerError, StartedOperation};
+use syncline_protocol::lane::{Desertion, Lane, OperationId, PeerError, StartedOperation, WantedPeer};
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::connections::Connections;
@@ -22,6 +24,15 @@ use syncline_transport::lane_waker::LaneWaker;
 
 /// Sends commands that are not urgent to another lane's thread, without waking it.
 pub(super) type Sibling = Sender<Command>;
+
+/// How the thread of a lane hears from other threads, and what it tells them.
+pub(super) struct Channels {
+    pub commands: Receiver<Command>,
+    pub siblings: Vec<Sibling>,
+    pub reports: Sender<Report>,
+    /// Asks for connections when they are first needed; `None` if there are all of them.
+    pub requester: Option<Requester>,
+}
 
 /// Reports [`Report::Stopped`] when the worker is dropped.
 #[derive(Debug)]
@@ -41,9 +52,13 @@ impl Drop for StopReporter {
 pub(super) struct Worker {
     lane: Lane,
     connections: Connections,
+    patience: Patience,
     commands: Receiver<Command>,
     reports: Sender<Report>,
     siblings: Vec<Sibling>,
+    requester: Option<Requester>,
+    /// Since when the thread is to end.
+    stopping: Option<Instant>,
     /// Of operations under way.
     completions: BTreeMap<OperationId, Arc<Completion>>,
     /// Transfers under way, by their numbers.
@@ -51,6 +66,8 @@ pub(super) struct Worker {
     counters: Arc<LaneCounters>,
     /// Peers whose connections are lost, and why.
     lost: BTreeMap<u32, Trouble>,
+    /// Peers that could not be connected so far, and why.
+    unreachable: BTreeMap<u32, Trouble>,
     aborted: bool,
     /// The last field, so that it is dropped last: the monitor fails operations once all lanes have reported.
     stop_reporter: StopReporter,
@@ -70,11 +87,13 @@ impl Worker {
         mut lane: Lane,
         connections: Vec<Option<Connection>>,
         patience: Patience,
-        commands: Receiver<Command>,
-        siblings: Vec<Sibling>,
-        reports: Sender<Report>,
+        channels: Channels,
         counters: Arc<LaneCounters>,
     ) -> io::Result<(Self, Arc<LaneWaker>)> {
+        let Channels { commands, siblings, reports, requester } = channels;
+        if requester.is_some() {
+            lane.connect_on_demand();
+        }
         let peers = connections;
         let (mut connections, waker) = Connections::new(patience)?;
         for (peer, connection) in (0u32..).zip(peers) {
@@ -88,13 +107,17 @@ impl Worker {
         let worker = Self {
             lane,
             connections,
+            patience,
             commands,
             reports,
             siblings,
+            requester,
+            stopping: None,
             completions: BTreeMap::new(),
             transfers: BTreeMap::new(),
             counters,
             lost: BTreeMap::new(),
+            unreachable: BTreeMap::new(),
             aborted,
             stop_reporter,
         };
@@ -112,12 +135,18 @@ impl Worker {
         if !self.execute_commands() {
             return false;
         }
+        if self.may_stop() {
+            // Tells peers that this rank leaves, and waits until what was sent has arrived.
+            self.connections.leave(&mut self.lane, || {});
+            return false;
+        }
         let Self { lane, connections, completions, transfers, siblings, .. } = self;
         let lost = connections.work(lane, |lane| complete(lane, completions, transfers, siblings));
         for LostPeer { peer, trouble } in lost {
             self.lose_peer(peer, trouble);
         }
         self.report_groups_and_counters();
+        self.request_connections();
         true
     }
 
@@ -181,6 +210,13 @@ impl Worker {
                     self.close(slot, lost);
                     drop(done);
                 }
+                Ok(Command::Connected { peer, connection }) => self.connected(peer, connection),
+                Ok(Command::Unreachable { peer, trouble }) => {
+                    if !self.aborted {
+                        self.unreachable.insert(peer, trouble);
+                        self.report_if_missed(peer);
+                    }
+                }
                 Ok(Command::Traffic(answer)) => {
                     // Fails only if the caller no longer waits.
                     _ = answer.send((self.lane.index(), self.connections.traffic()));
@@ -194,12 +230,43 @@ impl Worker {
                     self.stop_reporter.aborted = true;
                 }
                 Ok(Command::Stop) | Err(TryRecvError::Disconnected) => {
-                    // Tells peers that this rank leaves, and waits until what was sent has arrived.
-                    self.connections.leave(&mut self.lane, || {});
-                    return false;
+                    self.stopping.get_or_insert_with(Instant::now);
+                    return true;
                 }
                 Err(TryRecvError::Empty) => return true,
             }
+        }
+    }
+
+    /// Whether the thread is to end, and frames wait for no peer that is about to be connected.
+    fn may_stop(&self) -> bool {
+        let gone = |peer: &u32| self.lost.contains_key(peer) || self.unreachable.contains_key(peer);
+        let awaited = || self.lane.unconnected().any(|peer| !gone(&peer));
+        self.stopping.is_some_and(|since| {
+            self.aborted || self.requester.is_none() || since.elapsed() > self.patience.silence || !awaited()
+        })
+    }
+
+    /// Asks for the connections that the lane needs.
+    fn request_connections(&mut self) {
+        let Some(requester) = &self.requester else { return };
+        while let Some(WantedPeer { peer, sends }) = self.lane.next_wanted() {
+            // A peer that has something to send connects by itself. If it does not, it may have left.
+            let delay = if sends { Duration::ZERO } else { self.patience.interval };
+            requester.connect(self.lane.index(), peer, delay);
+        }
+    }
+
+    /// Begins to use a connection.
+    fn connected(&mut self, peer: u32, connection: Connection) {
+        if self.aborted || self.lost.contains_key(&peer) {
+            return;
+        }
+        self.unreachable.remove(&peer);
+        self.lane.connected(peer);
+        match self.connections.add(&mut self.lane, peer, connection) {
+            Ok(()) => self.lane.send_heartbeat(peer),
+            Err(error) => self.lose_peer(peer, Trouble::closed(&error.to_string())),
         }
     }
 
@@ -219,7 +286,7 @@ impl Worker {
             _ = self.reports.send(Report::Trouble { peer, trouble });
             return;
         }
-        if self.lost.is_empty() {
+        if self.lost.is_empty() && self.unreachable.is_empty() {
             return;
         }
         let needed = shape.script.peers();
@@ -228,13 +295,25 @@ impl Worker {
         members.into_iter().for_each(|peer| self.report_if_missed(peer));
     }
 
-    /// Reports a lost peer, unless it has left and is not needed.
+    /// Reports a peer that is lost or could not be connected, if that matters.
     fn report_if_missed(&self, peer: u32) {
-        if let Some(trouble) = self.lost.get(&peer)
-            && (trouble.kind != FaultKind::Left || self.lane.needs(peer))
-        {
+        let lost = self.lost.get(&peer).filter(|trouble| self.matters(peer, trouble));
+        let unreachable = || self.unreachable.get(&peer).filter(|_| self.lane.needs(peer));
+        if let Some(trouble) = lost.or_else(unreachable) {
             _ = self.reports.send(Report::Trouble { peer, trouble: trouble.clone() });
         }
+    }
+
+    /// Whether trouble with a peer matters: the peer is needed, or it has not left. If connections are made when they are
+    /// first needed, a peer that leaves may end one that it has not used, and says nothing on it. The coordinator notices
+    /// processes that end.
+    fn matters(&self, peer: u32, trouble: &Trouble) -> bool {
+        let may_have_left = match trouble.kind {
+            FaultKind::Left => true,
+            FaultKind::Closed => self.requester.is_some(),
+            _ => false,
+        };
+        !may_have_left || self.lane.needs(peer)
     }
 
     /// Begins a transfer. Does nothing after an abort: the monitor fails the transfer.
@@ -293,11 +372,10 @@ impl Worker {
         self.lane.abort();
     }
 
-    /// Records that the connection to a peer is lost, and reports it, unless the peer has left and is not
-    /// needed.
+    /// Records that the connection to a peer is lost, and reports it, if that matters.
     fn lose_peer(&mut self, peer: u32, trouble: Trouble) {
         let trouble = self.lane.reason(peer, trouble);
-        if trouble.kind != FaultKind::Left || self.lane.needs(peer) {
+        if self.matters(peer, &trouble) {
             _ = self.reports.send(Report::Trouble { peer, trouble: trouble.clone() });
         }
         self.lost.insert(peer, trouble);

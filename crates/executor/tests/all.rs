@@ -6,5 +6,6 @@ mod executor;
 mod lending;
 mod many;
 mod members;
+mod on_demand;
 mod plans;
 mod session;

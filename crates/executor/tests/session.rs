@@ -26,9 +26,9 @@ fn meet(world: u32, settings: Settings) -> Vec<Session> {
 }
 
 /// Descriptions of all members' connections.
-fn transports(members: &[Session]) -> Vec<&str> {
+fn transports(members: &[Session]) -> Vec<String> {
     let all = members.iter().flat_map(|member| member.transports());
-    all.map(String::as_str).filter(|words| !words.is_empty()).collect()
+    all.filter(|words| !words.is_empty()).collect()
 }
 
 #[test]

@@ -63,7 +63,7 @@ impl Members {
 /// The rules by which a member accepts the lanes of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
-    /// The member's rank. Members of higher rank connect to it.
+    /// The member's rank.
     pub rank: u32,
     /// The number of its lanes.
     pub lanes: u32,
@@ -73,7 +73,7 @@ pub struct Lanes {
 
 impl Lanes {
     /// Decides whether a process may connect as `role`. `takes_part` says whether a rank takes part in the epoch, and
-    /// `connected` whether one of its lanes is already connected.
+    /// `may_connect` whether one of its lanes may connect now.
     ///
     /// # Errors
     /// Why the process is refused.
@@ -81,20 +81,18 @@ impl Lanes {
         &self,
         role: &Role,
         takes_part: impl Fn(u32) -> bool,
-        connected: impl Fn(u32, u32) -> bool,
+        may_connect: impl Fn(u32, u32) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         let Role::Lane { from, to, lane, epoch: theirs } = *role else {
             return Err("only lanes of other ranks can connect to a rank".to_owned().into());
         };
         let Self { rank, lanes, epoch } = *self;
-        if to != rank || from <= rank || !takes_part(from) || lane >= lanes {
+        if to != rank || from == rank || !takes_part(from) || lane >= lanes {
             Err(format!("rank {rank} expects no lane {lane} from rank {from} to rank {to}").into())
         } else if theirs != epoch {
             Err(format!("the job is in epoch {epoch}, not {theirs}").into())
-        } else if connected(from, lane) {
-            Err(format!("lane {lane} of rank {from} is already connected").into())
         } else {
-            Ok(())
+            may_connect(from, lane)
         }
     }
 }
@@ -104,22 +102,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_lane_of_a_higher_rank_in_this_epoch_may_connect_once() {
+    fn each_lane_of_another_rank_in_this_epoch_may_connect_once() {
         let lanes = Lanes { rank: 1, lanes: 2, epoch: 5 };
         let lane = |from, to, lane, epoch| {
             let role = Role::Lane { from, to, lane, epoch };
-            lanes.admit(&role, |rank| rank < 4, |from, lane| (from, lane) == (3, 1))
+            lanes.admit(
+                &role,
+                |rank| rank < 4,
+                |from, lane| match (from, lane) {
+                    (3, 1) => Err("lane 1 of rank 3 is already connected".to_owned().into()),
+                    _ => Ok(()),
+                },
+            )
         };
-        assert_eq!(lane(2, 1, 0, 5), Ok(()));
+        assert_eq!((lane(0, 1, 0, 5), lane(2, 1, 0, 5)), (Ok(()), Ok(())));
         for (refused, words) in [
             (lane(2, 0, 0, 5), "no lane 0 from rank 2 to rank 0"),
-            (lane(0, 1, 0, 5), "from rank 0"),
             (lane(1, 1, 0, 5), "from rank 1"),
             (lane(4, 1, 0, 5), "from rank 4"),
             (lane(2, 1, 2, 5), "no lane 2"),
             (lane(2, 1, 0, 4), "in epoch 5, not 4"),
             (lane(3, 1, 1, 5), "lane 1 of rank 3 is already connected"),
-            (lanes.admit(&Role::StatusClient, |_| true, |_, _| false), "only lanes"),
+            (lanes.admit(&Role::StatusClient, |_| true, |_, _| Ok(())), "only lanes"),
         ] {
             let refusal = refused.unwrap_err();
             assert!(refusal.why.contains(words) && refusal.permanent, "{refusal:?}");

@@ -140,6 +140,9 @@ impl Coordinator {
                 if self.verdict.is_some() => {}
             FromMember::Trouble { peer, trouble } if peer == member => self.lose(member, trouble),
             FromMember::Trouble { peer, trouble } if self.members.contains_key(&peer) => {
+                // A rank that has left can no longer be reached.
+                let left = trouble.kind == FaultKind::Silent && self.has_left(peer);
+                let trouble = if left { Trouble::left() } else { trouble };
                 let investigation = self.open(now);
                 // A repeated report adds nothing.
                 let same = |report: &Report| {

@@ -1,7 +1,8 @@
-//! Connects the lanes of members. Each member connects to all members of lower rank, and accepts connections from the
-//! others.
+//! Connects the lanes of members: all of them before an epoch begins ([`connect`]), or each when it is first needed
+//! ([`connector_thread`](crate::connector_thread)).
 
 use crate::admission::Lanes;
+use crate::dialing::{Dials, PeerLane};
 use crate::hooks::Wanted;
 use crate::join_error::JoinError;
 use crate::listeners::Listeners;
@@ -10,10 +11,12 @@ use crate::member_settings::MemberSettings;
 use crate::message::ListenAddresses;
 use crate::roster::Roster;
 use mio::net::TcpStream;
-use mio::{Events, Interest, Token};
+use mio::{Events, Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockRef, Type};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{FaultKind, Trouble};
 use syncline_protocol::handshake::{Hello, Role};
@@ -53,20 +56,17 @@ fn dial_from(own: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
 /// The token of all listeners. The token of a pending connection is its number.
 const LISTENERS: Token = Token(usize::MAX);
 
-/// A lane of another member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct PeerLane {
-    rank: u32,
-    lane: u32,
-}
+/// The token of the caller's waker.
+pub(crate) const WAKER: Token = Token(usize::MAX - 1);
 
 /// How long members of a later epoch try to connect before they go on without a rank that cannot be reached.
 const LATER_EPOCH_WAIT: Duration = Duration::from_secs(10);
 
-/// Connects this member's lanes with all members of the epoch. Returns the connections by lane and seat.
+/// Connects this member's lanes with all members of the epoch: each member connects to all members of lower rank, and
+/// accepts connections from the others. Returns the connections by lane and seat.
 pub fn connect(
     member: &MemberSettings,
-    roster: &Roster,
+    roster: &Arc<Roster>,
     listeners: Listeners,
     coordinator: &mut MemberConnection,
     wanted: &mut Wanted<'_>,
@@ -75,8 +75,12 @@ pub fn connect(
     let world = roster.members.len();
     let mut connections: Vec<Vec<Option<Connection>>> =
         (0..lanes).map(|_| (0..world).map(|_| None).collect()).collect();
-    let mut connector = LaneConnector::new(member, roster, listeners)?;
     let wait = if roster.epoch == 0 { member.wait } else { member.wait.min(LATER_EPOCH_WAIT) };
+    let mut connector = LaneConnector::new(member, roster, listeners, wait)?;
+    for rank in roster.ranks().filter(|&rank| rank < member.rank) {
+        (0..lanes).for_each(|lane| connector.want(PeerLane { rank, lane }, Duration::ZERO));
+    }
+    connector.connect();
     let began = Instant::now();
     let mut deadline = began + wait;
     let mut missing = (world - 1) * lanes as usize;
@@ -91,8 +95,7 @@ pub fn connect(
             // In a later epoch, report the rank. The coordinator then decides, and the others go on without one of
             // the two.
             if roster.epoch > 0 && !coordinator.has_reported() {
-                let what = format!("could not be connected{why}");
-                coordinator.report(rank, Trouble { kind: FaultKind::Silent, what });
+                coordinator.report(rank, unconnected_trouble(&why));
                 deadline = Instant::now() + member.wait;
                 continue;
             }
@@ -101,28 +104,25 @@ pub fn connect(
                 member.rank
             )));
         }
-        connector
-            .poll
-            .poll(&mut events, Some(Duration::from_millis(50)))
-            .or_else(
-                |error| if error.kind() == std::io::ErrorKind::Interrupted { Ok(()) } else { Err(error) },
-            )
-            .map_err(|error| {
-                JoinError::about_rank(member.rank, &format!("cannot wait for connections: {error}"))
-            })?;
+        let most = Some(Duration::from_millis(50));
+        let connected = connector.advance_until(&mut events, most).map_err(|error| {
+            JoinError::about_rank(member.rank, &format!("cannot wait for connections: {error}"))
+        })?;
         wanted()?;
         coordinator.exchange(member)?;
-        connector.accept();
-        let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
-        for (PeerLane { rank, lane }, connection) in connector.advance(ready) {
+        for (PeerLane { rank, lane }, connection) in connected {
             let Some(seat) = roster.seat(rank) else { continue };
             let slot = &mut connections[lane as usize][seat];
             missing -= usize::from(slot.is_none());
             *slot = Some(connection);
         }
-        connector.connect();
     }
     Ok(connections)
+}
+
+/// The trouble with a rank that could not be connected. `why` is empty, or `: ` and the reason.
+pub(crate) fn unconnected_trouble(why: &str) -> Trouble {
+    Trouble { kind: FaultKind::Silent, what: format!("could not be connected{why}") }
 }
 
 /// A connection that is being made.
@@ -130,6 +130,8 @@ struct Pending {
     stage: Stage,
     /// The lane to which this member connects; `None` if the other side connected.
     target: Option<PeerLane>,
+    /// Whether this member has accepted the other side.
+    accepted: bool,
 }
 
 /// How far a pending connection is.
@@ -148,33 +150,36 @@ struct LaneAgreement {
 }
 
 /// Connects this member's lanes.
-struct LaneConnector<'a> {
-    member: &'a MemberSettings,
-    roster: &'a Roster,
+pub(crate) struct LaneConnector {
+    member: MemberSettings,
+    roster: Arc<Roster>,
     listeners: Listeners,
     poll: Watcher,
     /// Connections that are being made, by token.
     pending: BTreeMap<usize, Pending>,
+    /// The tokens of those that this member makes.
+    own: BTreeMap<PeerLane, usize>,
     next_token: usize,
+    started: Instant,
     /// When all pending connections were advanced last.
     advanced_all: Instant,
-    /// Lanes to which this member has to connect, and when to try.
-    to_connect: Vec<(PeerLane, Instant)>,
-    /// Lanes of other members that have connected to this one.
-    accepted: Vec<PeerLane>,
-    /// The number of failed tries to connect to each lane.
-    tries: BTreeMap<PeerLane, u32>,
+    dials: Dials,
     /// The latest error with each member.
     troubles: BTreeMap<u32, String>,
     /// Why memory is not shared with a member on this machine.
     unshared: BTreeMap<u32, String>,
+    /// The bytes of each direction of shared memory.
+    capacity: usize,
 }
 
-impl<'a> LaneConnector<'a> {
-    fn new(
-        member: &'a MemberSettings,
-        roster: &'a Roster,
+impl LaneConnector {
+    /// Creates a connector that makes no connections yet. `patience` is how long the hosts of others may take to
+    /// answer.
+    pub(crate) fn new(
+        member: &MemberSettings,
+        roster: &Arc<Roster>,
         mut listeners: Listeners,
+        patience: Duration,
     ) -> Result<Self, JoinError> {
         let fault = |error: std::io::Error| {
             JoinError::about_rank(member.rank, &format!("cannot wait for connections: {error}"))
@@ -186,39 +191,101 @@ impl<'a> LaneConnector<'a> {
         if let Some(unix_socket) = &mut listeners.unix_socket {
             poll.registry().register(unix_socket, LISTENERS, Interest::READABLE).map_err(fault)?;
         }
-        let lanes = listeners.lanes.len() as u32;
-        let to_connect = (roster.ranks().filter(|&rank| rank < member.rank))
-            .flat_map(|rank| (0..lanes).map(move |lane| (PeerLane { rank, lane }, Instant::now())))
-            .collect();
-        let mut connector = Self {
-            member,
-            roster,
+        let neighbours = roster.neighbours(member.rank).map_or(1, |(neighbours, _)| neighbours);
+        let capacity = same_host::capacity(neighbours * listeners.lanes.len());
+        Ok(Self {
+            member: member.clone(),
+            roster: Arc::clone(roster),
             listeners,
             poll,
             pending: BTreeMap::new(),
+            own: BTreeMap::new(),
             next_token: 0,
+            started: Instant::now(),
             advanced_all: Instant::now(),
-            to_connect,
-            accepted: Vec::new(),
-            tries: BTreeMap::new(),
+            dials: Dials::new(member.rank, patience),
             troubles: BTreeMap::new(),
             unshared: BTreeMap::new(),
-        };
-        connector.connect();
-        Ok(connector)
+            capacity,
+        })
+    }
+
+    /// The registry of the poll on which [`LaneConnector::advance_until`] waits. The caller may register a waker under
+    /// [`WAKER`].
+    pub(crate) fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// The lane of the member in this seat; `None` if there is no such member.
+    pub(crate) fn peer(&self, seat: u32, lane: u32) -> Option<PeerLane> {
+        Some(PeerLane { rank: self.roster.members.get(seat as usize)?.rank, lane })
+    }
+
+    /// The seat of a member.
+    pub(crate) fn seat(&self, rank: u32) -> Option<u32> {
+        self.roster.seat(rank).map(|seat| seat as u32)
+    }
+
+    /// Asks for a connection, which this member makes after `delay` unless the other side has connected before.
+    pub(crate) fn want(&mut self, peer: PeerLane, delay: Duration) {
+        self.dials.want(peer, self.started.elapsed() + delay);
+    }
+
+    /// The lanes that are needed and could not be reached for too long, each once, and why.
+    pub(crate) fn overdue(&mut self) -> Vec<(PeerLane, Trouble)> {
+        let overdue = self.dials.overdue(self.started.elapsed()).into_iter();
+        overdue
+            .map(|(peer, why)| {
+                (peer, unconnected_trouble(&why.map_or(String::new(), |why| format!(": {why}"))))
+            })
+            .collect()
+    }
+
+    /// How long [`LaneConnector::advance_until`] may wait; `None` without a limit.
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        let due = self.dials.next_due().map(|due| due.saturating_sub(self.started.elapsed()));
+        let all = (!self.pending.is_empty()).then_some(ADVANCE_ALL);
+        due.into_iter().chain(all).min()
+    }
+
+    /// Waits for events, for at most `most`, and advances the connections. Returns those that are complete.
+    ///
+    /// # Errors
+    /// The system cannot wait.
+    pub(crate) fn advance_until(
+        &mut self,
+        events: &mut Events,
+        most: Option<Duration>,
+    ) -> std::io::Result<Vec<(PeerLane, Connection)>> {
+        match self.poll.poll(events, most) {
+            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => return Err(error),
+            Err(_) => events.clear(),
+            Ok(()) => {}
+        }
+        if events.iter().any(|event| event.token() == LISTENERS) {
+            self.accept();
+        }
+        let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
+        let made = self.advance(ready);
+        self.connect();
+        Ok(made)
     }
 
     fn add(&mut self, mut handshake: Handshaking, target: Option<PeerLane>) {
         let token = self.next_token;
         self.next_token += 1;
-        if handshake.socket.watch(self.poll.registry(), Token(token)).is_ok() {
-            let stage = Stage::Handshaking(Box::new(handshake));
-            self.pending.insert(token, Pending { stage, target });
+        match handshake.socket.watch(self.poll.registry(), Token(token)) {
+            Ok(()) => {
+                let stage = Stage::Handshaking(Box::new(handshake));
+                self.pending.insert(token, Pending { stage, target, accepted: false });
+                target.into_iter().for_each(|target| _ = self.own.insert(target, token));
+            }
+            Err(error) => target.into_iter().for_each(|target| self.retry(target, error.to_string())),
         }
     }
 
     /// The name of the Unix socket of a lane's member, if memory may be shared with it.
-    fn unix_socket(&self, PeerLane { rank, lane }: PeerLane) -> Option<&'a str> {
+    fn unix_socket(&self, PeerLane { rank, lane }: PeerLane) -> Option<&str> {
         let (ours, theirs) = (self.roster.listens(self.member.rank)?, self.roster.listens(rank)?);
         let address = |listens: &ListenAddresses| listens.lanes[lane as usize].ip();
         let near = self.member.shared_memory && same_host::same_machine(address(ours), address(theirs));
@@ -227,14 +294,12 @@ impl<'a> LaneConnector<'a> {
 
     /// Begins the connections that are due.
     fn connect(&mut self) {
-        let now = Instant::now();
-        let (due, later): (Vec<_>, Vec<_>) = self.to_connect.drain(..).partition(|(_, when)| *when <= now);
-        self.to_connect = later;
-        for (target, _) in due {
+        for target in self.dials.due(self.started.elapsed()) {
             let PeerLane { rank, lane } = target;
             let role = Role::Lane { from: self.member.rank, to: rank, lane, epoch: self.roster.epoch };
-            let unix = self.unix_socket(target).and_then(|name| {
-                let socket = same_host::connect(name).map_err(|error| error.to_string());
+            let name = self.unix_socket(target).map(str::to_owned);
+            let unix = name.and_then(|name| {
+                let socket = same_host::connect(&name).map_err(|error| error.to_string());
                 match socket.and_then(|socket| same_host::check_same_user(&socket).map(|()| socket)) {
                     Ok(socket) => Some(Socket::from(socket)),
                     Err(why) => {
@@ -261,8 +326,7 @@ impl<'a> LaneConnector<'a> {
         let interfaces = &self.member.interfaces;
         let own = interfaces[target.lane as usize % interfaces.len()].listen;
         let fits = own.is_ipv4() == to.is_ipv4() && own.is_loopback() == to.ip().is_loopback();
-        let tries = self.tries.get(&target).copied().unwrap_or(0);
-        match own.is_unspecified() || !fits || tries % 2 == 1 {
+        match own.is_unspecified() || !fits || self.dials.tries(target) % 2 == 1 {
             true => TcpStream::connect(to),
             false => dial_from(own, to),
         }
@@ -277,21 +341,19 @@ impl<'a> LaneConnector<'a> {
 
     /// Schedules another try to connect to a lane.
     fn retry(&mut self, target: PeerLane, why: String) {
-        const DELAY: Duration = Duration::from_millis(100);
-        self.troubles.insert(target.rank, why);
-        *self.tries.entry(target).or_default() += 1;
-        self.to_connect.push((target, Instant::now() + DELAY));
+        self.own.remove(&target);
+        self.troubles.insert(target.rank, why.clone());
+        self.dials.failed(target, why, self.started.elapsed());
     }
 
     /// Accepts connections. At the limit, drops those that have been silent longest.
     fn accept(&mut self) {
+        let most = handshaking::MAX_PENDING + self.roster.members.len() * self.listeners.lanes.len();
         let tcp = (self.listeners.lanes.iter())
-            .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()))
-            .take(handshaking::MAX_PENDING)
+            .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()).take(most))
             .map(|(stream, _)| Socket::from(stream));
         let unix = (self.listeners.unix_socket.iter())
-            .flat_map(|unix_socket| std::iter::from_fn(|| unix_socket.accept().ok()))
-            .take(handshaking::MAX_PENDING)
+            .flat_map(|unix_socket| std::iter::from_fn(|| unix_socket.accept().ok()).take(most))
             .filter(|(stream, _)| same_host::check_same_user(stream).is_ok())
             .map(|(stream, _)| Socket::from(stream));
         let sockets: Vec<Socket> = tcp.chain(unix).collect();
@@ -300,11 +362,11 @@ impl<'a> LaneConnector<'a> {
             Stage::Handshaking(handshake) => handshake.heard,
             Stage::Agreement(agreement) => agreement.began,
         };
-        let incoming = self.pending.iter().filter(|(_, pending)| pending.target.is_none());
+        let incoming =
+            self.pending.iter().filter(|(_, pending)| pending.target.is_none() && !pending.accepted);
         let mut incoming: Vec<(Instant, usize)> =
             incoming.map(|(&token, pending)| (heard(&pending.stage), token)).collect();
         incoming.sort_unstable();
-        let most = handshaking::MAX_PENDING + self.roster.members.len() * self.listeners.lanes.len();
         for (_, token) in incoming.iter().take((incoming.len() + sockets.len()).saturating_sub(most)) {
             self.pending.remove(token);
         }
@@ -320,16 +382,17 @@ impl<'a> LaneConnector<'a> {
     /// Advances the pending connections with these tokens, which had events. Every 500 ms advances all of them,
     /// because some may have timed out. Returns the connections that are complete.
     fn advance(&mut self, mut ready: Vec<usize>) -> Vec<(PeerLane, Connection)> {
-        const ALL: Duration = Duration::from_millis(500);
         let mut made = Vec::new();
-        if self.advanced_all.elapsed() > ALL {
+        if self.advanced_all.elapsed() > ADVANCE_ALL {
             self.advanced_all = Instant::now();
             ready = self.pending.keys().copied().collect();
         }
         for token in ready {
-            let Some(Pending { stage, target }) = self.pending.remove(&token) else { continue };
+            let Some(Pending { stage, target, accepted }) = self.pending.remove(&token) else { continue };
             match stage {
-                Stage::Handshaking(handshake) => self.advance_handshake(token, handshake, target, &mut made),
+                Stage::Handshaking(handshake) => {
+                    self.advance_handshake(token, handshake, (target, accepted), &mut made);
+                }
                 Stage::Agreement(agreement) => self.advance_agreement(token, agreement, target, &mut made),
             }
         }
@@ -340,30 +403,43 @@ impl<'a> LaneConnector<'a> {
         &mut self,
         token: usize,
         mut handshake: Box<Handshaking>,
-        target: Option<PeerLane>,
+        (target, accepted): (Option<PeerLane>, bool),
         made: &mut Vec<(PeerLane, Connection)>,
     ) {
         let (rank, lanes) = (self.member.rank, self.listeners.lanes.len() as u32);
         let rules = Lanes { rank, lanes, epoch: self.roster.epoch };
-        let (roster, accepted) = (self.roster, &self.accepted);
+        let (roster, dials, accepted) = (&self.roster, &self.dials, Cell::new(accepted));
         let admit = |hello: &Hello| {
-            let here = |rank, lane| accepted.contains(&PeerLane { rank, lane });
-            rules.admit(&hello.role, |from| roster.seat(from).is_some(), here)
+            let may_accept = |rank, lane| dials.may_accept(PeerLane { rank, lane });
+            rules.admit(&hello.role, |from| roster.seat(from).is_some(), may_accept)?;
+            accepted.set(true);
+            Ok(())
         };
         let done = handshake.advance(admit);
+        let accepted = accepted.get();
         let late = handshake.began.elapsed() > handshaking::TIMEOUT && !handshake.is_binding();
         let peer = match handshake.role() {
             Some(&Role::Lane { from, lane, .. }) => Some(PeerLane { rank: from, lane }),
             _ => target,
         };
+        if let (None, Some(peer), true) = (target, peer, accepted) {
+            self.accepted(peer);
+        }
+        if let Some(target) = target
+            && (handshake.socket.is_unix() || handshake.socket.peer().is_some())
+        {
+            self.dials.answered(target);
+        }
         let outcome = match done {
             Ok(true) => Ok(()),
             Ok(false) if late => {
-                let seconds = handshaking::TIMEOUT.as_secs_f64();
+                let (seconds, now) = (handshaking::TIMEOUT.as_secs_f64(), self.started.elapsed());
+                target.into_iter().for_each(|target| self.dials.slow(target, now));
                 Err(format!("did not finish its handshake within {seconds} s"))
             }
             Ok(false) => {
-                self.pending.insert(token, Pending { stage: Stage::Handshaking(handshake), target });
+                let stage = Stage::Handshaking(handshake);
+                self.pending.insert(token, Pending { stage, target, accepted });
                 return;
             }
             Err(shut) => Err(shut.why),
@@ -371,7 +447,7 @@ impl<'a> LaneConnector<'a> {
         let unix = handshake.socket.is_unix();
         let (peer, socket) = match (outcome, peer) {
             (Ok(()), Some(peer)) => (peer, handshake.socket),
-            (Err(why), _) => return self.failed(target, peer, unix, why),
+            (Err(why), _) => return self.failed(target, peer.filter(|_| accepted), unix, why),
             (Ok(()), None) => return,
         };
         // A Unix socket or shared memory needs no TLS after the handshake: both sides are authenticated, and the
@@ -383,9 +459,7 @@ impl<'a> LaneConnector<'a> {
         match socket {
             Socket::Plain(PlainSocket::Unix(socket)) => {
                 let agreement = match target {
-                    Some(_) => {
-                        Agreement::offer(socket, same_host::CAPACITY).map_err(|error| error.to_string())
-                    }
+                    Some(_) => Agreement::offer(socket, self.capacity).map_err(|error| error.to_string()),
                     None => Ok(Agreement::answer(socket)),
                 };
                 match agreement {
@@ -399,13 +473,13 @@ impl<'a> LaneConnector<'a> {
             mut socket => {
                 // The lane's thread registers the connection with its own poll.
                 _ = socket.unwatch(self.poll.registry());
-                match socket.tcp().map_or(Ok(()), |stream| set_options(stream, self.member)) {
+                match socket.tcp().map_or(Ok(()), |stream| set_options(stream, &self.member)) {
                     Ok(()) => {
                         let ours = self.unshared.get(&peer.rank).cloned();
                         let theirs = || format!("rank {} could not share memory", peer.rank);
                         let why = ours.or_else(|| self.unix_socket(peer).map(|_| theirs()));
                         let stream = Stream::new(socket).because(why);
-                        self.connected(target, peer, Box::new(stream), made);
+                        self.connected(peer, Box::new(stream), made);
                     }
                     Err(why) => self.failed(target, Some(peer), false, why),
                 }
@@ -423,35 +497,35 @@ impl<'a> LaneConnector<'a> {
         match pending.agreement.advance() {
             Ok(true) => {
                 _ = self.poll.registry().deregister(pending.agreement.socket());
-                self.connected(target, pending.peer, pending.agreement.connection(), made);
+                self.connected(pending.peer, pending.agreement.connection(), made);
             }
             // There is no timeout: both sides are members of this job, and after one has agreed, a timeout on the
             // other would leave them with different transports.
-            Ok(false) => _ = self.pending.insert(token, Pending { stage: Stage::Agreement(pending), target }),
+            Ok(false) => {
+                let (stage, accepted) = (Stage::Agreement(pending), target.is_none());
+                self.pending.insert(token, Pending { stage, target, accepted });
+            }
             Err(error) => self.failed(target, Some(pending.peer), true, error.to_string()),
         }
     }
 
-    /// Adds a complete connection to `made`.
-    fn connected(
-        &mut self,
-        target: Option<PeerLane>,
-        peer: PeerLane,
-        connection: Connection,
-        made: &mut Vec<(PeerLane, Connection)>,
-    ) {
-        if target.is_none() {
-            // A lane may have connected twice at the same time. The first connection counts.
-            if self.accepted.contains(&peer) {
-                return;
-            }
-            self.accepted.push(peer);
+    /// Notes that this member has accepted a lane, and gives up its own try to connect to it.
+    fn accepted(&mut self, peer: PeerLane) {
+        self.dials.accept(peer);
+        if let Some(token) = self.own.remove(&peer) {
+            self.pending.remove(&token);
         }
+    }
+
+    /// Adds a complete connection to `made`.
+    fn connected(&mut self, peer: PeerLane, connection: Connection, made: &mut Vec<(PeerLane, Connection)>) {
+        self.own.remove(&peer);
+        self.dials.connected(peer);
         made.push((peer, connection));
     }
 
     /// Handles a failed connection: tries again if this member made it. After a failure over a Unix socket, the next
-    /// try uses TCP.
+    /// try uses TCP. Without a target, `peer` is the lane that this member has accepted.
     fn failed(&mut self, target: Option<PeerLane>, peer: Option<PeerLane>, unix: bool, why: String) {
         match (target, peer) {
             (Some(target), _) => {
@@ -460,11 +534,17 @@ impl<'a> LaneConnector<'a> {
                 }
                 self.retry(target, why);
             }
-            (None, Some(peer)) => _ = self.troubles.insert(peer.rank, why),
+            (None, Some(peer)) => {
+                self.troubles.insert(peer.rank, why.clone());
+                self.dials.accepting_failed(peer, why, self.started.elapsed());
+            }
             (None, None) => {}
         }
     }
 }
+
+/// All pending connections are advanced this often.
+const ADVANCE_ALL: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 //! Members of a job: who takes part, who is alive, and who is at fault. Every member has one connection to a
-//! coordinator, which runs in the process of rank 0, and a connection to each other member for each lane.
+//! coordinator, which runs in the process of rank 0, and connections to other members for each lane: to all of them in a
+//! small job, and in a large one to those with which it exchanges something.
 //!
 //! A member that loses a peer cannot know whether the peer, the connection or the member itself is at fault: when a
 //! process dies, its neighbours abort and lose each other a moment later. So members report what they see. The
@@ -12,6 +13,7 @@
 //! - [`coordinator`], [`member`]: the state of the two sides;
 //! - [`fault_rules`]: how a member reacts to trouble with a peer;
 //! - `plan_changes`: how all ranks of a group change their plans at the same operation;
+//! - [`dialing`]: which connections between lanes a member makes, and when;
 //! - [`admission`]: who may join; [`assembly`]: who takes part in the next epoch;
 //! - [`coordinator_link`]: the interface between an executor and the coordinator that decides who is at fault.
 //!
@@ -22,13 +24,15 @@
 //! - [`coordinator_thread`]: the coordinator's thread; [`member_connection`]: a member's connection to the
 //!   coordinator; [`member_thread`]: the thread that serves it;
 //! - [`roster`]: the ranks of an epoch; [`listeners`]: the sockets on which a member listens; [`lane_connector`]:
-//!   connects the lanes of members.
+//!   connects the lanes of members; [`connector_thread`]: the thread that does so when they are first needed.
 
 pub mod admission;
 pub mod assembly;
+pub mod connector_thread;
 pub mod coordinator;
 pub mod coordinator_link;
 pub mod coordinator_thread;
+pub mod dialing;
 pub mod fault_rules;
 pub mod hooks;
 pub mod join_error;

@@ -37,6 +37,9 @@ pub struct MemberSettings {
     /// Whether each lane's thread gets a CPU of its own. This needs enough CPUs for all members on this machine: for
     /// each, one more than it has lanes.
     pub pin: bool,
+    /// The most ranks of an epoch in which every two are connected before it begins, usually [`MESH`]. In an epoch of
+    /// more ranks, connections are made when they are first needed. The same on all ranks.
+    pub mesh: u32,
     /// Whether the job goes on in a new epoch if ranks are lost or come back (`Session::renew`).
     pub elastic: bool,
     /// The congestion control of connections between members (`cubic`, `reno`). `None` means the system's default.
@@ -67,6 +70,9 @@ impl From<IpAddr> for Interface {
         Self { listen: address, advertised: address }
     }
 }
+
+/// The most ranks of an epoch in which every two are connected before it begins.
+pub const MESH: u32 = 32;
 
 /// The most lanes of a member.
 const MAX_LANES: u32 = 1 << 12;

@@ -4,10 +4,13 @@
 //! seconds, it names who is at fault, and inputs are restored. Members use the same rules as on threads and sockets
 //! ([`FaultRules`]). The coordinator is on rank 0's host, so a fault of that host's network also affects its connections.
 
+mod on_demand;
+
 use crate::lending::Lent;
+use on_demand::OnDemand;
 use proptest::prelude::*;
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IoSlice;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -236,12 +239,8 @@ impl Rank {
             Arc::new(PlanBook::new(rank, ranks, Selection::of((0..ranks).collect(), vec![rule])).unwrap());
         let shape = book.shape(1, &operation()).unwrap();
         let patience = Patience::default();
-        let mut heartbeats = Heartbeats::new(patience, Duration::ZERO);
-        let mut lane = Lane::new(0, FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);
-        for peer in (0..ranks).filter(|&peer| peer != rank) {
-            heartbeats.join(peer as usize, Duration::ZERO);
-            lane.send_heartbeat(peer);
-        }
+        let heartbeats = Heartbeats::new(patience, Duration::ZERO);
+        let lane = Lane::new(0, FlowControl { lanes: 1, window: 64 << 10, ahead: 1 << 20 }, 0, book);
         Self {
             rank,
             ranks,
@@ -262,6 +261,14 @@ impl Rank {
             verdict_handled: false,
             coordinator_lost: false,
             verdict: None,
+        }
+    }
+
+    /// Is connected with all others from the beginning.
+    fn know_all_peers(&mut self) {
+        for peer in (0..self.ranks).filter(|&peer| peer != self.rank) {
+            self.heartbeats.join(peer as usize, Duration::ZERO);
+            self.lane.send_heartbeat(peer);
         }
     }
 
@@ -403,6 +410,10 @@ struct World {
     ranks: u32,
     /// Operations that each rank runs, one after the other.
     steps: u64,
+    /// Hosts between which nothing is carried, from the first to the second, by their ranks.
+    blocked: BTreeSet<(u32, u32)>,
+    /// The connections of ranks, if they are made when they are first needed.
+    on_demand: Option<OnDemand>,
 }
 
 impl World {
@@ -411,6 +422,28 @@ impl World {
     }
 
     fn of(ranks: u32, plan: &str, seed: u64, steps: u64) -> Self {
+        let mut processes = Self::processes(ranks, plan);
+        for process in &mut processes[..ranks as usize] {
+            process.rank().know_all_peers();
+        }
+        let network = VirtualNetwork::mesh(processes, seed, 600);
+        Self { network, ranks, steps, blocked: BTreeSet::new(), on_demand: None }
+    }
+
+    /// A job in which ranks connect when they first need it.
+    fn on_demand(ranks: u32, plan: &str, seed: u64, steps: u64) -> Self {
+        let mut processes = Self::processes(ranks, plan);
+        for process in &mut processes[..ranks as usize] {
+            process.rank().lane.connect_on_demand();
+        }
+        let control = |rank| [(rank as usize, ranks), (ranks as usize, rank)];
+        let cables: Vec<[End; 2]> = (0..ranks).map(control).collect();
+        let network = VirtualNetwork::new(processes, &cables, seed, 600);
+        Self { network, ranks, steps, blocked: BTreeSet::new(), on_demand: Some(OnDemand::new(ranks)) }
+    }
+
+    /// The processes of all ranks, and the coordinator.
+    fn processes(ranks: u32, plan: &str) -> Vec<Process> {
         let sums = Sums::default();
         let mut processes: Vec<Process> =
             (0..ranks).map(|rank| Process::Rank(Box::new(Rank::new(rank, ranks, plan, &sums)))).collect();
@@ -422,7 +455,7 @@ impl World {
             controls,
             last_look: Duration::ZERO,
         })));
-        Self { network: VirtualNetwork::mesh(processes, seed, 600), ranks, steps }
+        processes
     }
 
     /// The places of all ranks and of the coordinator.
@@ -437,6 +470,10 @@ impl World {
 
     /// Blocks all traffic from one rank's host to another's, or allows it again. The coordinator is on rank 0's host.
     fn block(&mut self, from: u32, to: u32, blocked: bool) {
+        match blocked {
+            true => _ = self.blocked.insert((from, to)),
+            false => _ = self.blocked.remove(&(from, to)),
+        }
         for from in self.places(from) {
             self.places(to).for_each(|to| self.network.block((from as usize, to), blocked));
         }
@@ -485,6 +522,10 @@ impl World {
                     }
                 };
                 closed.into_iter().for_each(|peer| self.network.close_end((place, peer)));
+            }
+            if let Some(mut on_demand) = self.on_demand.take() {
+                on_demand.advance(self);
+                self.on_demand = Some(on_demand);
             }
         }
     }

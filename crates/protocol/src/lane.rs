@@ -33,6 +33,7 @@ mod operations;
 mod started;
 pub mod transfers;
 
+pub use connections::WantedPeer;
 pub use group::Opening;
 pub use groups::{Desertion, MAX_GROUPS};
 pub use operations::FlowControl;
@@ -97,6 +98,27 @@ impl Lane {
             idle: 0,
             done: Vec::new(),
         }
+    }
+
+    /// From now on no peer is connected. Frames wait until they are: [`Lane::next_wanted`] says with which peers
+    /// connections are needed, and [`Lane::connected`] notes that one is there.
+    pub fn connect_on_demand(&mut self) {
+        self.connections.links.connect_on_demand();
+    }
+
+    /// The next peer with which a connection is needed, or is needed more than this has returned before.
+    pub fn next_wanted(&mut self) -> Option<WantedPeer> {
+        self.connections.links.next_wanted()
+    }
+
+    /// Notes that a peer is connected. Call it before bytes move.
+    pub fn connected(&mut self, peer: u32) {
+        self.connections.links.connected(peer);
+    }
+
+    /// The peers for which frames wait, and which are not connected.
+    pub fn unconnected(&self) -> impl Iterator<Item = u32> {
+        self.connections.links.unconnected()
     }
 
     /// Begins an operation of the whole job. Sequence numbers of operations increase from 1 on.
@@ -378,7 +400,8 @@ impl Machine for Lane {
 
     fn disable_checksums(&mut self, peer: u32) {
         self.connections.links[peer as usize].disable_checksums();
-        let others = (0u32..).zip(&self.connections.links).filter(|&(other, _)| other != self.groups.member);
+        let others =
+            (0u32..).zip(self.connections.links.iter()).filter(|&(other, _)| other != self.groups.member);
         if others.into_iter().all(|(_, link)| !link.checked()) {
             self.operations.run_near();
         }

@@ -799,3 +799,38 @@ fn a_group_ends_for_members_that_hold_frames_of_plans() {
     network.run().unwrap();
     assert_eq!([0, 1].map(|rank| network.machine(rank).finished()), [Some(id(0, 1)); 2]);
 }
+
+/// The peers that a lane wants to be connected with, and whether frames wait for them.
+fn wanted(lane: &mut Lane) -> Vec<(u32, bool)> {
+    std::iter::from_fn(|| lane.next_wanted()).map(|wanted| (wanted.peer, wanted.sends)).collect()
+}
+
+#[test]
+fn a_lane_wants_connections_with_the_peers_of_its_operations_transfers_and_groups() {
+    let label = Label { group: 0, space: 0, tag: 1 };
+    let mut lane = lanes(5).remove(1);
+    lane.connect_on_demand();
+    assert_eq!(wanted(&mut lane), []);
+    // A ring sends to the next rank and receives from the one before.
+    let mut buffer = Buffer::new(800);
+    let region = buffer.region();
+    let shape = book(1, 5).shape(1, &operation(CollectiveKind::AllReduce, 100)).unwrap();
+    let started = StartedOperation { sequence: 1, shape, input: region, output: region, keep: false };
+    lane.start(Arc::new(started)).unwrap();
+    assert_eq!(wanted(&mut lane), [(2, true), (0, false)]);
+    lane.connected(2);
+    // A receive waits for its sender; a send of nothing is over at once, and still has to be delivered.
+    let mut received = Buffer::new(8);
+    lane.receive(Transfer { id: 1, label, peer: Some(3), region: received.region() });
+    assert_eq!(wanted(&mut lane), [(3, false)]);
+    let mut nothing = Buffer::new(0);
+    lane.send(Transfer { id: 2, label, peer: Some(3), region: nothing.region() });
+    assert_eq!(wanted(&mut lane), [(3, true)], "it is needed more than before");
+    assert_eq!(lane.unconnected().collect::<Vec<_>>(), [3]);
+    lane.connected(3);
+    lane.open(Opening { slot: 1, id: 9, book: book(0, 3), members: vec![1, 3, 4] });
+    assert_eq!((wanted(&mut lane), lane.unconnected().collect()), (vec![(4, true)], vec![4]));
+    lane.connected(4);
+    assert_eq!((wanted(&mut lane), lane.unconnected().next()), (vec![], None));
+    lane.abort();
+}

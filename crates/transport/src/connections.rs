@@ -301,7 +301,7 @@ impl Connections {
             if let Ok(bytes @ 1..) = read {
                 *received += bytes as u64;
                 self.heartbeats.heard(peer as usize, now);
-                self.status.set_cut_off(false);
+                self.status.heard();
             }
             let written = read.and_then(|read| match send(machine, peer, connection) {
                 Ok(wrote) => {
@@ -353,7 +353,7 @@ impl Connections {
         let check = self.heartbeats.check(machine, &peers, now);
         self.busy |= check.sent_heartbeats;
         if check.cut_off {
-            self.status.set_cut_off(true);
+            self.status.set_cut_off();
         }
         self.status.set_hears(check.hears);
         check.lost.iter().for_each(|lost| self.remove(lost.peer));

@@ -12,12 +12,26 @@ pub fn same_machine(a: IpAddr, b: IpAddr) -> bool {
     a == b || (a.is_loopback() && b.is_loopback())
 }
 
+/// The bytes of each direction of shared memory, on a member that may share memory on this many connections. All
+/// together take at most 32 MiB of a member, because each is shared by two, unless there are more than 2,048.
+pub fn capacity(connections: usize) -> usize {
+    const ALL: usize = 32 << 20;
+    const LEAST: usize = 16 << 10;
+    let share = (ALL / connections.max(1)).next_power_of_two();
+    let share = if share > ALL / connections.max(1) { share / 2 } else { share };
+    share.clamp(LEAST, CAPACITY.max(LEAST))
+}
+
 #[cfg(target_os = "linux")]
-pub use crate::shared::{Agreement, CAPACITY};
+pub use crate::shared::Agreement;
+#[cfg(target_os = "linux")]
+use crate::shared::CAPACITY;
 #[cfg(target_os = "linux")]
 pub use linux::{check_same_user, connect, open};
 #[cfg(not(target_os = "linux"))]
-pub use unsupported::{Agreement, CAPACITY, check_same_user, connect, open};
+use unsupported::CAPACITY;
+#[cfg(not(target_os = "linux"))]
+pub use unsupported::{Agreement, check_same_user, connect, open};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -115,6 +129,18 @@ mod tests {
             ("10.0.0.1", "127.0.0.1", false),
         ] {
             assert_eq!(same_machine(address(a), address(b)), same, "{a} {b}");
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn many_connections_share_the_memory_of_a_member() {
+        for (connections, bytes) in [(0, 256 << 10), (31, 256 << 10), (128, 256 << 10), (129, 128 << 10)] {
+            assert_eq!(capacity(connections), bytes, "{connections}");
+        }
+        for connections in (1..3000usize).step_by(7) {
+            let each = capacity(connections);
+            assert!(each.is_power_of_two() && (connections > 2048 || each * connections <= 32 << 20));
         }
     }
 

@@ -210,7 +210,10 @@ class Communicator:
 
     @property
     def transports(self) -> dict[int, str]:
-        """The transport to each other rank: ``shared memory``, ``TCP`` or ``TLS``, and why no faster one is used."""
+        """The transport to each rank that is connected: ``shared memory``, ``TCP`` or ``TLS``, and why no faster one.
+
+        In a job of more than 32 ranks, ranks connect when they first need it.
+        """
         return self._core.transports()
 
     @property

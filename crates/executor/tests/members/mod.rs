@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 use syncline_executor::session::{Session, join};
 use syncline_membership::join_error::JoinError;
-use syncline_membership::member_settings::MemberSettings;
+use syncline_membership::member_settings::{MESH, MemberSettings};
 use syncline_plan::by_name;
 use syncline_protocol::handshake::Key;
 use syncline_protocol::lane::FlowControl;
@@ -37,6 +37,7 @@ pub(crate) fn place(rank: u32, world: u32, port: u16) -> MemberSettings {
         wait: Duration::from_secs(10),
         shared_memory: true,
         pin: true,
+        mesh: MESH,
         elastic: false,
         congestion: None,
     }

@@ -178,7 +178,7 @@ impl Groups {
         }
         group.closed = true;
         // Keep copies of what is in transit. The buffers of its chunks may then be reused as well.
-        for (member, link) in (0u32..).zip(&mut connections.links) {
+        for (member, link) in (0u32..).zip(connections.links.iter_mut()) {
             link.keep(|owner| matches!(owner, FrameOwner::Step { operation, .. } if operation.group == slot));
             let routes = &self.routes;
             link.divert(|header| {
@@ -358,6 +358,5 @@ fn send_close(group: &mut Group, member: u32, chunk: u32, connections: &mut Conn
     let slot = group.slot;
     let header = connections.header(FrameKind::Close, slot << SEQUENCE_BITS, chunk);
     group.close_unwritten.insert(member);
-    connections.links[member as usize]
-        .end(header, FrameOwner::Close { slot }, |waiting| is_of(slot, waiting));
+    connections.links.to(member).end(header, FrameOwner::Close { slot }, |waiting| is_of(slot, waiting));
 }

@@ -95,7 +95,7 @@ impl Operations {
     ) -> Result<(), PeerError> {
         let index = groups.lane.index;
         let Some(group) = groups.get_mut(slot) else { return Ok(()) };
-        let sequence = started.sequence;
+        let (sequence, shape) = (started.sequence, Arc::clone(&started.shape));
         assert!(sequence > group.newest, "operation {sequence} begins after operation {}", group.newest);
         if group.closed {
             return Ok(());
@@ -138,6 +138,13 @@ impl Operations {
             self.pending.insert(slot);
         }
         self.fill(groups, connections);
+        if connections.links.on_demand()
+            && let Some(group) = groups.get(slot)
+        {
+            // After the peers to which messages wait.
+            let seats = shape.script.peers().into_iter();
+            seats.for_each(|seat| connections.links.expect(group.member(shape.ranks()[seat as usize])));
+        }
         Ok(())
     }
 
@@ -421,7 +428,7 @@ impl Operations {
             if closed_to.contains(&rank) {
                 return;
             }
-            let link = &mut links[rank as usize];
+            let link = links.to(rank);
             let header = |kind| Header { kind, epoch: *epoch, sequence: low, chunk: number };
             if announced_to.insert(rank) {
                 link.control(header(FrameKind::Begin), &shape.announcement().encode());

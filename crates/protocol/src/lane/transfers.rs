@@ -280,7 +280,7 @@ impl Transfers {
                 peer.leaving.insert(number, transfer);
                 let header = connections.header(FrameKind::Piece, number, 0);
                 let piece = Piece { number, index: 0, last: true, asked: false };
-                connections.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
+                connections.links.to(to).piece(header, region, FrameOwner::Piece(piece));
             }
         }
     }
@@ -296,7 +296,7 @@ impl Transfers {
             let region = transfer.region.part(piece(next, length));
             let last = u64::from(next) + 1 == pieces(length);
             let piece = Piece { number, index: next, last, asked: true };
-            connections.links[to as usize].piece(header, region, FrameOwner::Piece(piece));
+            connections.links.to(to).piece(header, region, FrameOwner::Piece(piece));
             peer.pieces += 1;
             if last {
                 peer.leaving.insert(number, transfer);
@@ -348,6 +348,7 @@ impl Transfers {
             offers.remove(place)
         });
         let Some(offer) = found else {
+            transfer.peer.into_iter().for_each(|peer| connections.links.expect(peer));
             self.awaited.entry(transfer.label).or_default().push_back(transfer);
             return;
         };

@@ -22,7 +22,7 @@ use syncline_executor::session::{Session, join_with};
 use syncline_executor::signals::{ConnectionSignals, OperationSpan, OperationTimes, SizeClass};
 use syncline_membership::hooks::Hooks;
 use syncline_membership::join_error::JoinError;
-use syncline_membership::member_settings::{Interface, MemberSettings, PortRange};
+use syncline_membership::member_settings::{Interface, MESH, MemberSettings, PortRange};
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::FlowControl;
 use syncline_protocol::operation::{Association, Operation};
@@ -189,6 +189,7 @@ impl Communicator {
                 wait: seconds("wait_s", member.wait_s)?,
                 shared_memory: member.shared_memory,
                 pin: member.pin,
+                mesh: MESH,
                 elastic: member.elastic,
                 congestion: member.congestion,
             };
@@ -299,7 +300,7 @@ impl Communicator {
     /// communicator is closed.
     fn transports(&self) -> std::collections::BTreeMap<u32, String> {
         let transports = self.session(|communicator| {
-            let named = |(rank, words): (u32, &String)| (!words.is_empty()).then(|| (rank, words.clone()));
+            let named = |(rank, words): (u32, String)| (!words.is_empty()).then_some((rank, words));
             (0..).zip(communicator.transports()).filter_map(named).collect()
         });
         transports.unwrap_or_default()
