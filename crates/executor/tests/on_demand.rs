@@ -185,7 +185,12 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     let flow = FlowControl { lanes: 1, ..settings().flow };
     let before = number("status", "VmRSS:");
     let began = Instant::now();
-    let session = join(&here, &mut members::book, Settings { flow, patience, deadline: patient }).unwrap();
+    let session = join(
+        &here,
+        &mut members::book,
+        Settings { flow, patience, deadline: patient, ..Settings::default() },
+    )
+    .unwrap();
     let joined = began.elapsed();
     let sum = |value: f32| {
         let mut buffer = vector(value, 1);

@@ -12,6 +12,10 @@ use syncline_protocol::handshake::Refusal;
 /// How long to wait before another try.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// Most tries of a member at a time. Others wait: if all ranks connected to all others at once, handshakes would take so
+/// long that they time out and begin again.
+const MOST_AT_ONCE: usize = 32;
+
 /// A lane of another member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerLane {
@@ -76,22 +80,36 @@ impl Dials {
         }
     }
 
+    /// How many more tries this member may begin.
+    fn room(&self) -> usize {
+        let dialing = |dial: &&Dial| matches!(dial.state, State::Dialing { .. });
+        MOST_AT_ONCE.saturating_sub(self.dials.values().filter(dialing).count())
+    }
+
     /// Returns the lanes to which this member connects now: the caller begins to.
     pub fn due(&mut self, now: Duration) -> Vec<PeerLane> {
-        let due = |dial: &Dial| matches!(dial.state, State::Due(when) if when <= now);
-        let due = self.dials.iter_mut().filter(|(_, dial)| due(dial));
-        due.map(|(&peer, dial)| {
+        let own = PeerLane { rank: self.rank, lane: 0 };
+        // From the next lower rank on, so that not all ranks begin with the same one.
+        let all = self.dials.range(..own).rev().chain(self.dials.range(own..).rev());
+        let due = all.filter(|(_, dial)| matches!(dial.state, State::Due(when) if when <= now));
+        let due: Vec<PeerLane> = due.map(|(&peer, _)| peer).take(self.room()).collect();
+        for peer in &due {
+            let dial = self.dials.get_mut(peer).expect("found just now");
             dial.state = State::Dialing { answered: false };
-            peer
-        })
-        .collect()
+            if dial.tries == 0 {
+                // Waiting for others does not count.
+                dial.needed = dial.needed.map(|needed| needed.max(now));
+            }
+        }
+        due
     }
 
     /// When [`Dials::due`] or [`Dials::overdue`] next has something to return, if nothing else happens.
     pub fn next_due(&self) -> Option<Duration> {
+        let room = self.room() > 0;
         let when = |dial: &Dial| {
             let due = match dial.state {
-                State::Due(when) => Some(when),
+                State::Due(when) if room => Some(when),
                 _ => None,
             };
             let overdue =
@@ -183,9 +201,14 @@ impl Dials {
         }
     }
 
-    /// Whether this member needs a connection and the other side's host has not answered.
+    /// Whether this member has tried to connect and the other side's host has not answered.
     fn is_unanswered(dial: &Dial) -> bool {
-        !dial.reported && matches!(dial.state, State::Due(_) | State::Dialing { answered: false })
+        let unanswered = match dial.state {
+            State::Due(_) => dial.tries > 0,
+            State::Dialing { answered } => !answered,
+            State::Accepted | State::Connected => false,
+        };
+        unanswered && !dial.reported
     }
 
     /// Returns the lanes that this member needs and that could not be reached for too long, each once, and why.
@@ -246,6 +269,20 @@ mod tests {
         slow.slow(lane(2), ms(5000));
         slow.failed(lane(2), "timed out".to_owned(), ms(5000));
         assert!(slow.overdue(ms(6400)).is_empty() && !slow.overdue(ms(6500)).is_empty());
+    }
+
+    #[test]
+    fn a_limited_number_of_tries_is_under_way_and_waiting_is_not_unreachable() {
+        let mut dials = Dials::new(50, PATIENCE);
+        (0..100).filter(|&rank| rank != 50).for_each(|rank| dials.want(lane(rank), ms(0)));
+        let first = dials.due(ms(0));
+        assert_eq!(first, (18..50).rev().map(lane).collect::<Vec<_>>());
+        assert!(dials.due(ms(1000)).is_empty() && dials.next_due() == Some(PATIENCE));
+        dials.connected(lane(49));
+        dials.failed(lane(48), "refused".to_owned(), ms(1000));
+        assert_eq!(dials.due(ms(1000)), [lane(17), lane(16)]);
+        let overdue: Vec<PeerLane> = dials.overdue(ms(1600)).into_iter().map(|(peer, _)| peer).collect();
+        assert_eq!(overdue, (18..49).map(lane).collect::<Vec<_>>(), "not those that waited");
     }
 
     #[test]

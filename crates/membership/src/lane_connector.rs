@@ -425,9 +425,8 @@ impl LaneConnector {
         if let (None, Some(peer), true) = (target, peer, accepted) {
             self.accepted(peer);
         }
-        if let Some(target) = target
-            && (handshake.socket.is_unix() || handshake.socket.peer().is_some())
-        {
+        let answered = handshake.socket.is_unix() || handshake.socket.peer().is_some();
+        if let Some(target) = target.filter(|_| answered) {
             self.dials.answered(target);
         }
         let outcome = match done {
@@ -442,7 +441,13 @@ impl LaneConnector {
                 self.pending.insert(token, Pending { stage, target, accepted });
                 return;
             }
-            Err(shut) => Err(shut.why),
+            Err(shut) => {
+                // A process that has too much to do gives handshakes up. It can be reached, and may have time later.
+                if let Some(target) = target.filter(|_| answered && !shut.permanent) {
+                    self.dials.slow(target, self.started.elapsed());
+                }
+                Err(shut.why)
+            }
         };
         let unix = handshake.socket.is_unix();
         let (peer, socket) = match (outcome, peer) {
