@@ -113,6 +113,8 @@ fn rank(rank: u32, ranks: u32, port: u16) {
     here.wait = WAIT;
     // Use TCP, as between hosts.
     here.shared_memory = false;
+    // All exchange something with all others.
+    here.mesh = ranks;
     // Many processes share few CPUs, so each runs seldom.
     let patience = Patience { interval: Duration::from_secs(5), silence: Duration::from_secs(120) };
     let flow = FlowControl { lanes: 1, ..settings().flow };

@@ -141,9 +141,12 @@ impl Dials {
         }
     }
 
-    /// Notes that the host of the other side answers, but its process does so slowly: this lane is not overdue yet.
+    /// Notes that a process did not finish this member's try. If its host has answered, the lane is not overdue yet.
     pub fn slow(&mut self, peer: PeerLane, now: Duration) {
-        if let Some(Dial { needed: Some(needed), .. }) = self.dials.get_mut(&peer) {
+        let answered = State::Dialing { answered: true };
+        if let Some(Dial { needed: Some(needed), state, .. }) = self.dials.get_mut(&peer)
+            && *state == answered
+        {
             *needed = now;
         }
     }

@@ -443,7 +443,7 @@ impl LaneConnector {
             }
             Err(shut) => {
                 // A process that has too much to do gives handshakes up. It can be reached, and may have time later.
-                if let Some(target) = target.filter(|_| answered && !shut.permanent) {
+                if let Some(target) = target.filter(|_| !shut.permanent) {
                     self.dials.slow(target, self.started.elapsed());
                 }
                 Err(shut.why)
