@@ -24,6 +24,8 @@ PLACES = {
     "tests/runtime/test_epochs.py": ("Going on", "processes"),
     "tests/torch/test_elastic.py": ("Going on", "processes that train with PyTorch"),
     "tests/hub/test_faults.py": ("Hubs", "processes"),
+    "tests/hub/test_racks.py": ("Hubs", "processes"),
+    "tests/hub/test_saves.py": ("Hubs", "processes"),
     "tests/hub/test_slow.py": ("Hubs", "an emulated cluster"),
     "crates/hub/tests/service.rs": ("Hubs", "threads, real sockets"),
 }

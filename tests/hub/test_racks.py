@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from array import array
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,9 @@ from syncline.errors import SynclineError
 from syncline.hub import Hub, HubResources, Racks, Service, Sgd
 from tests.hub.test_exchange import refused, together
 from tests.options import of_worker
+from tests.runtime.jobs import job
+
+WORKER = Path(__file__).parent / "worker.py"
 
 
 @pytest.mark.parametrize("between", ["sharded", "ring"])
@@ -65,14 +71,36 @@ def test_all_racks_get_the_same_parameters():
                 parameters = array("f", [10.0 if rank == 0 else 0.0]) * 50_000
                 hub.start({"w": parameters})
                 assert set(parameters) == {10.0}
-                for _ in range(3):
+                for step in range(3):
+                    if (rank, step) == (2, 2):
+                        # One rank changes the rate for all, in its own rack and in the other.
+                        hub.set_learning_rate(0.25)
                     parameters = array("f", [float(rank)]) * 50_000
                     hub.push_pull("w", parameters).wait()
-                refused(lambda: hub.set_learning_rate(0.1), "cannot change")
                 return set(parameters)
 
-        # Velocities 1, 1.5, 1.75.
-        assert together(3, act) == [{10.0 - 0.5 * 4.25}] * 3
+        # Velocities 1, 1.5, 1.75; the last step has half the rate.
+        assert together(3, act) == [{10.0 - 0.5 * 2.5 - 0.25 * 1.75}] * 3
+
+
+@pytest.mark.parametrize("between", ["sharded", "ring"])
+def test_racks_go_on_without_a_lost_rank_until_one_has_none(between):
+    """Fault: ranks of racks are killed (policy `shrink`) -> others go on until a rack has none, then name its hub"""
+    with (
+        Service(port=0, resources=HubResources(cores=1)) as one,
+        Service(port=0, resources=HubResources(cores=1)) as two,
+    ):
+        racks = {"of": [0, 0, 1], "hubs": [[one.addresses[0]], [two.addresses[0]]], "between": between}
+        sets = json.dumps({"hubs": racks, "steps": 10**6, "policy": "shrink", "pause": 0.002})
+        with job(3, sets, worker=WORKER) as running:
+            running.wait_for_steps()
+            running.kill(1, signal.SIGKILL)
+            while running.until(0, "contributors") != 2:
+                pass
+            running.kill(2, signal.SIGKILL)
+            outcome = running.outcome(0)
+        assert outcome["status"] == 6 and outcome["intact"], outcome
+        assert outcome["error"]["message"].startswith("the hub of rack 1 closed its connection"), outcome
 
 
 def test_racks_are_read_from_a_file(tmp_path):
@@ -105,4 +133,4 @@ def test_invalid_racks_are_reported():
     refused(join(Racks([0, 0], [here, here])), "rack 1 has no ranks")
     refused(join(Racks([0, 1], [here, [*here, *here]])), "each needs the same number")
     refused(join(Racks([0, 1], [here, here], "tree")), "tree", "sharded")
-    refused(join(Racks([0, 1], [here, here]), policy="shrink"), "have policy fail")
+    refused(join(Racks([0, 1], [here, here]), policy="wait"), "have policy fail or shrink")

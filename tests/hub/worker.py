@@ -12,7 +12,7 @@ from array import array
 from pathlib import Path
 
 from syncline.errors import SynclineError
-from syncline.hub import Hub, Sgd
+from syncline.hub import Hub, Racks, Sgd
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.options import of_worker
@@ -29,6 +29,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     steps, pause, elements = settings.pop("steps"), settings.pop("pause", 0.0), settings.pop("elements", 50_000)
     hubs = settings.pop("hubs")
+    hubs = Racks(**hubs) if isinstance(hubs, dict) else hubs
     zeros = array("f", [0.0]) * elements
     status, error, contributors = 0, None, 0
     gradient = array("f", zeros)

@@ -6,7 +6,9 @@ use super::events::{Event, EventLog};
 use super::message::FromWorker;
 use super::rack_connection::{RackConnector, RackSocket, RackTarget};
 use super::register::{Action, MemoryShare, Register, Shares};
-use super::setup::{OpenError, Setup};
+use super::save_folder::{self, SaveFolder, SaveResult, SaveTask};
+use super::saved::SavedChunk;
+use super::setup::{OpenError, SaveSettings, Setup};
 use super::shard::{Bounds, Counters, Peer};
 use super::status::{JobStatus, Status};
 use super::terms::Contract;
@@ -16,6 +18,7 @@ use socket2::SockRef;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,11 +38,15 @@ const WAKE: Token = Token(usize::MAX);
 /// The token of the first listener. Those of other listeners count down from it; all other tokens count up from zero.
 const LISTENERS: Token = Token(usize::MAX - 1);
 
+/// How long a client that asks for saves waits for jobs to complete a step.
+const SAVING: Duration = Duration::from_secs(20);
+
 /// Grace period for final messages.
 const LEAVING: Duration = Duration::from_secs(1);
 
-/// Which core has which chunk of a job, by the job's number.
-type Planned = (u32, Shares);
+/// Which core has which chunk of a job, by the job's number, and the state from which the job continues, or why it
+/// cannot.
+type Planned = (u32, Shares, Result<BTreeMap<u32, SavedChunk>, String>);
 
 /// The state that the admission thread shares with the hub's owner.
 #[derive(Clone, Debug)]
@@ -86,6 +93,10 @@ pub(super) struct AdmissionThread {
     reports: Receiver<Report>,
     /// Connections to hubs of other racks.
     rack_sockets: (Sender<RackSocket>, Receiver<RackSocket>),
+    /// Where saves of jobs are kept, if they are.
+    saves: Option<SaveFolder>,
+    /// Control connections of clients that have asked for saves, and since when.
+    save_clients: BTreeMap<u32, Instant>,
     /// Results of [`Action::Plan`].
     plan_sender: Sender<Planned>,
     plan_receiver: Receiver<Planned>,
@@ -99,6 +110,29 @@ pub(super) struct AdmissionThread {
     logged: Instant,
     /// The number of jobs that were running when the hub ended.
     cut_off: usize,
+}
+
+/// Reads the state from which a job continues.
+///
+/// # Errors
+/// A clause with the save as subject.
+fn restore(
+    file: &Path,
+    contract: &Contract,
+    hubs: &HubList,
+    shares: &Shares,
+) -> Result<BTreeMap<u32, SavedChunk>, String> {
+    let saved =
+        save_folder::read(file, contract, hubs).map_err(|error| format!("{} {error}", file.display()))?;
+    let expected: usize = shares.chunks.iter().map(Vec::len).sum();
+    if saved.len() != expected || shares.chunks.iter().flatten().any(|chunk| !saved.contains_key(chunk)) {
+        return Err(format!(
+            "{} has {} chunks, and not the {expected} that this hub has",
+            file.display(),
+            saved.len()
+        ));
+    }
+    Ok(saved)
 }
 
 /// How often events of refused connections are published.
@@ -140,13 +174,18 @@ impl AdmissionThread {
             let cpu = cpus.get(number as usize).copied();
             cores.push(CoreHandle::spawn(number, setup.patience, reports, waker, cpu).map_err(fault)?);
         }
-        let register = Register::new(
+        let mut register = Register::new(
             setup.cores,
             interfaces.clone(),
             setup.optimizers.clone(),
             setup.limits,
             setup.patience,
         );
+        let mut saves = None;
+        if let Some(SaveSettings { folder, every }) = &setup.saves {
+            saves = Some(SaveFolder::open(folder, Arc::clone(&waker))?);
+            register.keep_saves(*every);
+        }
         let (status, events) = (Arc::default(), Arc::default());
         let shared = SharedState { status, events, ends: Arc::default(), waker };
         let (plan_sender, plan_receiver) = channel();
@@ -161,6 +200,8 @@ impl AdmissionThread {
             cores,
             reports,
             rack_sockets: channel(),
+            saves,
+            save_clients: BTreeMap::new(),
             plan_sender,
             plan_receiver,
             connecting: BTreeMap::new(),
@@ -197,20 +238,23 @@ impl AdmissionThread {
             self.receive();
             self.attach_racks();
             let healthy = self.take_reports();
-            while let Ok((job, shares)) = self.plan_receiver.try_recv() {
-                self.register.planned(job, shares);
+            while let Ok((job, shares, saved)) = self.plan_receiver.try_recv() {
+                self.register.planned(job, shares, saved);
             }
+            self.take_save_results();
             self.register.tick(self.started.elapsed());
             self.act();
+            self.answer_save_clients();
             let most = *self.shared.ends.lock().unwrap_or_else(PoisonError::into_inner);
             if most.is_some() && draining.is_none() {
                 draining = Some(Instant::now());
                 self.register.drain();
+                self.register.want_saves();
             }
             let over = draining.zip(most).is_some_and(|(since, most)| since.elapsed() >= most);
             if leaving.is_none() && (!healthy || draining.is_some() && self.register.idle() || over) {
                 leaving = Some(Instant::now());
-                self.cut_off = self.register.jobs().len();
+                self.cut_off = self.register.jobs(self.started.elapsed()).len();
                 self.register.leave();
                 self.act();
             }
@@ -244,7 +288,7 @@ impl AdmissionThread {
         loop {
             let register = &self.register;
             let admit = |hello: &Hello| match hello.role {
-                Role::Worker { .. } | Role::StatusClient => Ok(()),
+                Role::Worker { .. } | Role::StatusClient | Role::SaveClient => Ok(()),
                 Role::Core { core, .. } | Role::Rack { core, .. } if core >= cores => {
                     Err(format!("core {core} does not exist: the hub has {cores} cores").into())
                 }
@@ -269,6 +313,11 @@ impl AdmissionThread {
                         control.connection.send(&status);
                         control.closing = Some(Instant::now());
                     }
+                }
+                Some(Role::SaveClient) => {
+                    let number = self.add_connection(handshake.socket);
+                    self.register.want_saves();
+                    self.save_clients.insert(number, Instant::now());
                 }
                 Some(Role::Core { rank, number: job, core, .. }) => {
                     self.attach(handshake.socket, job, Peer::Worker(rank), core, number as u32);
@@ -299,12 +348,51 @@ impl AdmissionThread {
         self.cores[core as usize].send(Command::Attach { job, peer, number, connection });
     }
 
-    /// Computes which core has which chunk of a job on another thread, because there may be millions of chunks.
-    fn plan(&self, job: u32, contract: Arc<Contract>, hubs: HubList) {
+    /// Takes in what has become of saves.
+    fn take_save_results(&mut self) {
+        while let Some(SaveResult { job, number, step, outcome }) =
+            self.saves.as_ref().and_then(SaveFolder::result)
+        {
+            self.register.save_written(job, number, step, outcome, self.started.elapsed());
+        }
+    }
+
+    /// Answers clients that have asked for saves, once all jobs are saved or have had [`SAVING`] to complete a step.
+    fn answer_save_clients(&mut self) {
+        if self.save_clients.is_empty() {
+            return;
+        }
+        let pending = self.register.saves_pending();
+        let answer = self.saves.as_ref().map(|_| self.register.save_reports());
+        let connections = &mut self.connections;
+        self.save_clients.retain(|number, since| {
+            let due = !pending || since.elapsed() > SAVING;
+            if let Some(control) = connections.get_mut(number).filter(|_| due) {
+                control.connection.send(&answer);
+                control.closing = Some(Instant::now());
+            }
+            !due
+        });
+    }
+
+    /// Computes on another thread which core has which chunk of a job, because there may be millions of chunks. Reads
+    /// the save from which the job continues there, too.
+    fn plan(
+        &self,
+        job: u32,
+        contract: Arc<Contract>,
+        hubs: HubList,
+        save: Option<(String, u64)>,
+        saves: bool,
+    ) {
         let (plans, waker) = (self.plan_sender.clone(), Arc::clone(&self.shared.waker));
+        let file = save.and_then(|(name, number)| Some(self.saves.as_ref()?.file(&name, number)));
         let compute = move || {
+            let shares = Shares::new(&contract, &hubs, saves);
+            let saved =
+                file.map_or_else(|| Ok(BTreeMap::new()), |file| restore(&file, &contract, &hubs, &shares));
             // Sending fails if the hub is ending.
-            if plans.send((job, Shares::new(&contract, &hubs))).is_ok() {
+            if plans.send((job, shares, saved)).is_ok() {
                 _ = waker.wake();
             }
         };
@@ -363,6 +451,7 @@ impl AdmissionThread {
                     connection.receive::<FromWorker>().and_then(|message| Ok((message, random::random()?)));
                 match message {
                     Ok((Some(message), random)) => {
+                        self.find_saves(number, &message);
                         self.register.received(number, message, random, self.started.elapsed());
                         self.act();
                     }
@@ -380,6 +469,16 @@ impl AdmissionThread {
         }
     }
 
+    /// Finds the saves of a job that a worker is about to open.
+    fn find_saves(&mut self, connection: u32, message: &FromWorker) {
+        let (Some(folder), FromWorker::Open { .. }) = (&self.saves, message) else { return };
+        if let Some(name) = self.register.job_of(connection).filter(|name| !self.register.has_job(name)) {
+            let found = folder.of_job(name);
+            let name = name.to_owned();
+            self.register.found_saves(&name, found);
+        }
+    }
+
     /// Takes in reports of cores. Returns whether all cores work.
     fn take_reports(&mut self) -> bool {
         let mut healthy = true;
@@ -393,6 +492,7 @@ impl AdmissionThread {
                 }
                 Report::Missed { job, worker } => self.register.worker_missed(job, worker),
                 Report::Joined { core, joined } => self.register.rejoined(core, joined),
+                Report::Saved(share) => self.register.share_saved(share, self.started.elapsed()),
                 Report::Waits { job, worker, waits } => self.register.waits_reported(job, worker, waits),
                 Report::Failed(what) => {
                     self.failure = Some(what);
@@ -423,12 +523,22 @@ impl AdmissionThread {
                 Action::ConnectRacks { job, name, contract, rack, hub } => {
                     self.connect_racks(job, name, &contract, rack, hub);
                 }
-                Action::Plan { job, contract, hubs } => self.plan(job, contract, hubs),
-                Action::AssignChunks { job, chunks, memory: MemoryShare { cores, ahead, .. } } => {
+                Action::Plan { job, contract, hubs, save, saves } => {
+                    self.plan(job, contract, hubs, save, saves);
+                }
+                Action::WriteSave { job, header, chunks, common } => {
+                    if let Some(folder) = &self.saves {
+                        folder.write(SaveTask { job, header: *header, chunks, common });
+                    }
+                }
+                Action::AssignChunks { job, chunks, memory, mut saved } => {
+                    let MemoryShare { cores, ahead, .. } = memory;
                     let rack = self.register.rack(job);
                     for ((chunks, buffers), handle) in chunks.into_iter().zip(cores).zip(&self.cores) {
                         let bounds = Bounds { ahead, buffers };
-                        handle.send(Command::AssignChunks { job, chunks, rack, bounds });
+                        let own =
+                            chunks.iter().filter_map(|chunk| Some((*chunk, saved.remove(chunk)?))).collect();
+                        handle.send(Command::AssignChunks { job, chunks, rack, bounds, saved: own });
                     }
                 }
                 Action::EndJob { job } => {
@@ -487,7 +597,7 @@ impl AdmissionThread {
         }
         drop(events);
         let moved: Vec<_> = self.cores.iter().map(CoreHandle::moved).collect();
-        let jobs = self.register.jobs().into_iter().map(|summary| {
+        let jobs = self.register.jobs(self.started.elapsed()).into_iter().map(|summary| {
             let counters: Vec<_> = moved
                 .iter()
                 .map(|moved| moved.jobs.get(&summary.number).copied().unwrap_or_default())
@@ -502,6 +612,8 @@ impl AdmissionThread {
                 pushes: counters.iter().map(|core| core.pushes).sum(),
                 steps: counters.iter().map(|core| core.steps).sum(),
                 memory: summary.memory,
+                saved: summary.saved,
+                save_failure: summary.save_failure,
             }
         });
         let status = Status {

@@ -71,6 +71,16 @@ impl Bridge {
         self.rack
     }
 
+    /// Returns the racks that get a notice from this one. Every rack passes on what is new to it, so the notice overtakes
+    /// nothing and reaches every rack before any sum to which this rack contributes later.
+    pub(super) fn notified(&self) -> Vec<u32> {
+        match self.exchange_mode {
+            RackExchangeMode::Sharded => (0..self.racks).filter(|&rack| rack != self.rack).collect(),
+            RackExchangeMode::Ring if self.racks > 1 => vec![self.next()],
+            RackExchangeMode::Ring => Vec::new(),
+        }
+    }
+
     fn next(&self) -> u32 {
         (self.rack + 1) % self.racks
     }

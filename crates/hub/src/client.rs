@@ -90,6 +90,12 @@ pub struct Client {
     finished: VecDeque<FinishedExchange>,
     /// Restarted workers to announce once all vectors that are pushed together have been pushed.
     newcomers: Vec<Newcomer>,
+    /// The vectors that are still to be pushed before a save that waits for a step to end is announced all the same.
+    save_within: Option<usize>,
+    /// In an asynchronous job, the number of the next save is more than this.
+    save_above: u64,
+    /// The number of the save that was announced last, until it is taken.
+    announced_save: Option<u64>,
     pool: Pool,
 }
 
@@ -110,6 +116,9 @@ impl Client {
             awaited: BTreeMap::new(),
             finished: VecDeque::new(),
             newcomers: Vec::new(),
+            save_within: None,
+            save_above: 0,
+            announced_save: None,
             pool: Pool::default(),
         }
     }
@@ -163,6 +172,51 @@ impl Client {
                 self.send_notice(Notice::Admit { worker, incarnation });
             }
         }
+        if let (Some(within), true) = (&mut self.save_within, exchange.request.sends()) {
+            *within = within.saturating_sub(1);
+            self.announce_save();
+        }
+    }
+
+    /// Announces a save to all cores, at the end of a step of this worker: now, or once the step's other vectors are
+    /// pushed. The number of the save counts this worker's pushes; in an asynchronous job, where workers push
+    /// differently often, it is more than `above`.
+    pub fn save(&mut self, above: u64) {
+        // A worker that pushes each vector once per step ends a step within these pushes. One that does not has no
+        // steps that end for all vectors, so any moment between two exchanges will do.
+        let steps_end = !self.contract.together.is_empty();
+        let within = if steps_end { usize::MAX } else { 2 * self.contract.catalogue.keys().len() };
+        self.save_above = above;
+        self.save_within.get_or_insert(within);
+        self.announce_save();
+    }
+
+    /// Takes the number of the save that was announced.
+    pub fn take_announced_save(&mut self) -> Option<u64> {
+        self.announced_save.take()
+    }
+
+    fn announce_save(&mut self) {
+        let pushed: u64 = self.steps.iter().sum();
+        let asynchronous = self.contract.terms.step_mode == StepMode::Asynchronous;
+        let number = if asynchronous && pushed > 0 { pushed.max(self.save_above + 1) } else { pushed };
+        let due = self.save_within.is_some_and(|within| self.ends_step() || within == 0);
+        if due && number > 0 {
+            (self.save_within, self.announced_save) = (None, Some(number));
+            self.send_notice(Notice::Save { number });
+        }
+    }
+
+    /// Returns whether the worker has pushed all vectors of a step, as far as this can be known.
+    fn ends_step(&self) -> bool {
+        if !self.contract.together.is_empty() {
+            return self.between_steps();
+        }
+        // Vectors that are never pushed take part in no step. During the first step they cannot be told apart.
+        let mut pushed = self.steps.iter().filter(|&&step| step > 0);
+        let first = pushed.next();
+        pushed.all(|step| Some(step) == first)
+            && (self.steps.len() == 1 || first.is_some_and(|&step| step > 1))
     }
 
     /// Returns whether all vectors that are pushed together have been pushed equally often.

@@ -1,8 +1,9 @@
 //! The thread of a hub's core, and the handle of the admission thread to it.
 
+use super::saved::SavedChunk;
 use super::shard::{
-    Attempt, Bounds, Counters, DepartedRack, Joined, MissedWorker, Peer, RetiredJob, Shard, Waits,
-    WaitsReport,
+    Attempt, Bounds, Counters, DepartedRack, Joined, MissedWorker, Peer, RetiredJob, SavedShare, Shard,
+    Waits, WaitsReport,
 };
 use super::terms::Contract;
 use mio::Waker;
@@ -24,8 +25,14 @@ use syncline_transport::lane_waker::LaneWaker;
 pub(super) enum Command {
     /// Open a job.
     OpenJob { job: u32, contract: Arc<Contract>, epoch: u16 },
-    /// Take these chunks of a job. `rack` is the rack of this hub, if the job has racks.
-    AssignChunks { job: u32, chunks: Vec<u32>, rack: Option<u32>, bounds: Bounds },
+    /// Take these chunks of a job, in this state if they are saved. `rack` is the rack of this hub, if the job has racks.
+    AssignChunks {
+        job: u32,
+        chunks: Vec<u32>,
+        rack: Option<u32>,
+        bounds: Bounds,
+        saved: BTreeMap<u32, SavedChunk>,
+    },
     /// End a job at once.
     EndJob { job: u32 },
     /// End a job whose workers have finished, once other racks have received what they need.
@@ -53,6 +60,8 @@ pub(super) enum Report {
     Missed { job: u32, worker: u32 },
     /// A restarted worker takes part in a job again.
     Joined { core: u32, joined: Joined },
+    /// The core's chunks, as a worker has announced that they are to be saved.
+    Saved(SavedShare),
     /// The answer to [`Command::ReportWaits`].
     Waits { job: u32, worker: u32, waits: Waits },
     /// The core cannot go on.
@@ -196,6 +205,9 @@ impl Core {
         for WaitsReport { job, worker, waits } in self.shard.waits_reports() {
             self.report(Report::Waits { job, worker, waits });
         }
+        for share in self.shard.saved_shares() {
+            self.report(Report::Saved(share));
+        }
         for DepartedRack { job, rack } in self.shard.departed_racks() {
             self.report(Report::Lost { job, peer: Peer::Rack(rack), trouble: Trouble::left() });
         }
@@ -227,8 +239,8 @@ impl Core {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::OpenJob { job, contract, epoch }) => self.shard.open(job, contract, epoch),
-                Ok(Command::AssignChunks { job, chunks, rack, bounds }) => {
-                    self.shard.assign(job, chunks, rack, bounds);
+                Ok(Command::AssignChunks { job, chunks, rack, bounds, saved }) => {
+                    self.shard.assign(job, chunks, rack, bounds, saved);
                 }
                 Ok(Command::EndJob { job }) => {
                     for connection in self.shard.close(job) {

@@ -24,6 +24,10 @@ pub enum EventKind {
     RankLost,
     /// A worker was refused.
     RankRefused,
+    /// A job continues from a save.
+    JobRestored,
+    /// A save could not be written.
+    SaveFailed,
     /// A connection was refused before its job was known.
     ConnectionRefused,
 }

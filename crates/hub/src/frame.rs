@@ -40,6 +40,19 @@ pub(super) enum Notice {
     Admit { worker: u32, incarnation: u64 },
     /// The learning rate changes, of one vector or of all.
     Rate { rate: f64, key: Option<u32> },
+    /// The job is saved as it is after the steps that the worker has pushed so far. `number` is the number of its
+    /// pushes to all vectors, which names the save at all hubs.
+    Save { number: u64 },
+}
+
+/// A change of a vector's learning rate, which hubs pass on to other racks before any sum of the step from which it
+/// holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RackRate {
+    pub(super) key: u32,
+    pub(super) rate: f64,
+    /// The first step where it holds.
+    pub(super) from: u64,
 }
 
 /// A frame of a chunk's values between hubs of different racks.
@@ -84,30 +97,58 @@ pub(super) const PEERS: u16 = 0;
 /// The length of a notice in bytes.
 pub(super) const NOTICE: usize = 24;
 
+/// Writes words in little-endian order.
+fn encode_words(words: [u64; 3]) -> [u8; NOTICE] {
+    let mut all = [0; NOTICE];
+    for (place, word) in all.chunks_exact_mut(8).zip(words) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    all
+}
+
+fn decode_words(bytes: [u8; NOTICE]) -> [u64; 3] {
+    std::array::from_fn(|word| u64::from_le_bytes(std::array::from_fn(|i| bytes[8 * word + i])))
+}
+
+/// Returns the rate with these bits, if it is one.
+fn rate_of(bits: u64) -> Option<f64> {
+    Some(f64::from_bits(bits)).filter(|rate| rate.is_finite() && *rate >= 0.0)
+}
+
+impl RackRate {
+    /// Encodes the change in little-endian order.
+    pub(super) fn encode(self) -> [u8; NOTICE] {
+        encode_words([u64::from(self.key), self.rate.to_bits(), self.from])
+    }
+
+    /// Decodes a change; `None` if it is invalid.
+    pub(super) fn decode(bytes: [u8; NOTICE]) -> Option<Self> {
+        let [key, rate, from] = decode_words(bytes);
+        Some(Self { key: u32::try_from(key).ok()?, rate: rate_of(rate)?, from })
+    }
+}
+
 impl Notice {
     /// Encodes the notice in little-endian order.
     pub(super) fn encode(self) -> [u8; NOTICE] {
-        let words = match self {
+        encode_words(match self {
             Self::Admit { worker, incarnation } => [0, u64::from(worker), incarnation],
             Self::Rate { rate, key } => [1, rate.to_bits(), key.map_or(0, |key| u64::from(key) + 1)],
-        };
-        let mut all = [0; NOTICE];
-        for (place, word) in all.chunks_exact_mut(8).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        all
+            Self::Save { number } => [2, number, 0],
+        })
     }
 
     /// Decodes a notice; `None` if it is invalid.
     pub(super) fn decode(bytes: [u8; NOTICE]) -> Option<Self> {
-        let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
-        match word(0) {
-            0 => u32::try_from(word(8)).ok().map(|worker| Self::Admit { worker, incarnation: word(16) }),
+        let [kind, first, second] = decode_words(bytes);
+        match kind {
+            0 => u32::try_from(first).ok().map(|worker| Self::Admit { worker, incarnation: second }),
             1 => {
-                let rate = Some(f64::from_bits(word(8))).filter(|rate| rate.is_finite() && *rate >= 0.0)?;
-                let key = word(16).checked_sub(1).map(u32::try_from).transpose().ok()?;
+                let rate = rate_of(first)?;
+                let key = second.checked_sub(1).map(u32::try_from).transpose().ok()?;
                 Some(Self::Rate { rate, key })
             }
+            2 => Some(Self::Save { number: first }),
             _ => None,
         }
     }
@@ -125,9 +166,16 @@ mod tests {
                 Notice::Admit { worker, incarnation: number },
                 Notice::Rate { rate, key: None },
                 Notice::Rate { rate, key: Some(worker) },
+                Notice::Save { number },
             ] {
                 prop_assert_eq!(Notice::decode(notice.encode()), Some(notice));
             }
+        }
+
+        #[test]
+        fn a_rate_for_racks_is_decoded_as_it_was_encoded(key in any::<u32>(), from in any::<u64>(), rate in 0.0f64..1e9) {
+            let change = RackRate { key, rate, from };
+            prop_assert_eq!(RackRate::decode(change.encode()), Some(change));
         }
 
         #[test]

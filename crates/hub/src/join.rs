@@ -11,7 +11,7 @@ use super::register::MAX_CORES;
 use super::terms::{Contract, Mapping, Terms};
 use super::worker::{Submitted, Worker};
 use super::worker_settings::WorkerSettings;
-use super::worker_thread::{Failure, WorkerThread};
+use super::worker_thread::{Failure, HubControls, WorkerThread};
 use socket2::SockRef;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
@@ -39,6 +39,10 @@ struct OpenedHub {
     ticket: u64,
     cores: Cores,
     interfaces: Vec<SocketAddr>,
+    /// The saves from which the job can continue there; `None` if the hub keeps none.
+    saves: Option<Vec<u64>>,
+    /// Whether the job has begun there.
+    live: bool,
 }
 
 /// Joins a job. Returns once all its workers have joined. Calls `stop` regularly; an error from it ends the attempt.
@@ -120,6 +124,7 @@ fn attempt(
         heartbeats.join(opened.len());
         opened.push(hub);
     }
+    let save = choose_save(worker, &opened)?;
     let hubs: Vec<Cores> = opened.iter().map(|hub| hub.cores).collect();
     // There may be millions of chunks: send heartbeats to hubs while their cores are computed.
     let routes = std::thread::scope(|scope| {
@@ -169,11 +174,12 @@ fn attempt(
         cores.add(&mut client, core, connection).map_err(|error| about_rank(error.to_string()))?;
     }
     for (hub, opened) in (0u32..).zip(&mut opened) {
-        opened.connection.send(&FromWorker::Ready { hubs: hubs.clone(), hub });
+        opened.connection.send(&FromWorker::Ready { hubs: hubs.clone(), hub, save });
     }
+    let saving = (0..opened.len()).filter(|&hub| opened[hub].saves.is_some()).collect();
     let mut connections: Vec<ControlConnection> =
         opened.into_iter().map(|opened| opened.connection).collect();
-    let Begun { steps, fresh, newcomers } =
+    let Begun { steps, fresh, newcomers, save_wanted } =
         begin(worker, contract, &mut connections, &mut heartbeats, deadline, stop)?;
     client.set_steps(&steps);
     // They arrived while this worker still waited for other hubs.
@@ -185,7 +191,7 @@ fn attempt(
         Arc::clone(contract),
         client,
         cores,
-        connections,
+        HubControls { controls: connections, saving, save_wanted },
         receiver,
         Arc::clone(&failed),
     )
@@ -261,7 +267,9 @@ impl HubHeartbeats {
                     FromHub::Alive
                     | FromHub::Opened { .. }
                     | FromHub::Begin { .. }
-                    | FromHub::Newcomer { .. } => {}
+                    | FromHub::Newcomer { .. }
+                    | FromHub::Save { .. }
+                    | FromHub::Saved { .. } => {}
                 }
             }
             return Err(format!("the hub {address} closed its connection ({how})"));
@@ -320,7 +328,7 @@ fn open_hub(
         let why = loop {
             let closed = connection.write().and_then(|()| connection.read()).err();
             match connection.receive::<FromHub>()? {
-                Some(FromHub::Opened { job, epoch, ticket, cores, interfaces }) => {
+                Some(FromHub::Opened { job, epoch, ticket, cores, interfaces, saves, live }) => {
                     let count = interfaces.len() as u32;
                     if !(1..=MAX_CORES).contains(&cores) || count == 0 || count > cores {
                         return Err(format!(
@@ -336,13 +344,21 @@ fn open_hub(
                         ticket,
                         cores,
                         interfaces,
+                        saves,
+                        live,
                     });
                 }
                 Some(FromHub::Refused { why, permanent: true }) => return Err(format!("refused: {why}")),
                 Some(FromHub::Refused { why, .. }) => break format!("refused: {why}"),
                 Some(FromHub::Verdict { blame, trouble }) => break format!("{blame} {trouble}"),
                 Some(FromHub::Leave) => return Err("it is shutting down".to_owned()),
-                Some(FromHub::Alive | FromHub::Begin { .. } | FromHub::Newcomer { .. }) => {}
+                Some(
+                    FromHub::Alive
+                    | FromHub::Begin { .. }
+                    | FromHub::Newcomer { .. }
+                    | FromHub::Save { .. }
+                    | FromHub::Saved { .. },
+                ) => {}
                 None => {
                     if let Some(how) = closed {
                         break format!("it closed its connection ({how})");
@@ -363,6 +379,36 @@ fn open_hub(
     }
 }
 
+/// Chooses the save from which the job continues: the newest that all its hubs have; `None` if there is nothing to
+/// continue from, or the job is still in the memory of all hubs.
+fn choose_save(worker: &WorkerSettings, opened: &[OpenedHub]) -> Result<Option<u64>, AttemptError> {
+    let of = |hub: &OpenedHub| hub.saves.clone().unwrap_or_default();
+    let Some(has) = opened.iter().position(|hub| !hub.live && !of(hub).is_empty()) else { return Ok(None) };
+    let about = |what: String| JoinError::about_rank(worker.rank, &what);
+    if let Some(live) = opened.iter().position(|hub| hub.live) {
+        let (live, has) = (worker.hubs[live], worker.hubs[has]);
+        return Err(AttemptError::Later(about(format!(
+            "cannot join: the hub {has} was started again and has a save of the job, and the hub {live} still runs the job"
+        ))));
+    }
+    let common =
+        of(&opened[has]).into_iter().filter(|save| opened.iter().all(|hub| of(hub).contains(save))).max();
+    if common.is_none() {
+        let lacks = opened.iter().position(|hub| of(hub).is_empty()).map_or_else(
+            || "its hubs have no save in common".to_owned(),
+            |lacks| {
+                let (has, lacks) = (worker.hubs[has], worker.hubs[lacks]);
+                format!("the hub {has} has a save of the job, and the hub {lacks} has none")
+            },
+        );
+        return Err(AttemptError::Final(about(format!(
+            "cannot join: {lacks}. Start all hubs with the folders of their saves; or use another job name, or move \
+             the job's saves away, to begin anew"
+        ))));
+    }
+    Ok(common)
+}
+
 /// What hubs say when a worker may begin.
 struct Begun {
     /// The steps that the worker has completed, of each vector.
@@ -371,6 +417,8 @@ struct Begun {
     fresh: bool,
     /// Restarted workers to announce.
     newcomers: Vec<Newcomer>,
+    /// A hub asks for a save beyond this number.
+    save_wanted: Option<u64>,
 }
 
 /// Waits until all hubs say that the worker may begin.
@@ -384,6 +432,7 @@ fn begin(
 ) -> Result<Begun, AttemptError> {
     let mut begun: Vec<Option<Vec<Option<u64>>>> = vec![None; connections.len()];
     let (mut fresh_everywhere, mut all_exact, mut newcomers) = (true, false, Vec::new());
+    let mut save_wanted = None;
     let mut asked = false;
     while begun.iter().any(Option::is_none) || all_exact && !agree(&begun) {
         let late = Instant::now() > deadline;
@@ -430,7 +479,8 @@ fn begin(
                     FromHub::Newcomer { worker, incarnation } => {
                         newcomers.push(Newcomer { worker, incarnation })
                     }
-                    FromHub::Alive | FromHub::Opened { .. } => {}
+                    FromHub::Save { above } => save_wanted = save_wanted.max(Some(above)),
+                    FromHub::Alive | FromHub::Opened { .. } | FromHub::Saved { .. } => {}
                 }
             }
             if let (Some(how), None) = (end, &begun[hub]) {
@@ -454,7 +504,7 @@ fn begin(
     if let Some(least) = together.clone().map(|&key| steps[key as usize]).min() {
         together.for_each(|&key| steps[key as usize] = least);
     }
-    Ok(Begun { steps, fresh: fresh_everywhere, newcomers })
+    Ok(Begun { steps, fresh: fresh_everywhere, newcomers, save_wanted })
 }
 
 /// Returns whether all hubs report the same steps, for each vector with chunks at several hubs.

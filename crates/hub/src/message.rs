@@ -25,6 +25,8 @@ pub enum FromWorker {
         hubs: Vec<Cores>,
         /// The index of the hub that gets this message.
         hub: u32,
+        /// The save from which the job continues, if it does; the same from all workers.
+        save: Option<u64>,
     },
     /// A heartbeat.
     Alive,
@@ -41,6 +43,11 @@ pub enum FromWorker {
         blame: Blame,
         /// What happened.
         trouble: Trouble,
+    },
+    /// All hubs of the job that keep saves have this one.
+    SavedByAll {
+        /// The number of the save.
+        number: u64,
     },
     /// The worker leaves, which is no fault.
     Leave,
@@ -62,6 +69,10 @@ pub enum FromHub {
         cores: u32,
         /// The addresses of its interfaces.
         interfaces: Vec<SocketAddr>,
+        /// The saves from which the job can continue; `None` if the hub keeps none.
+        saves: Option<Vec<u64>>,
+        /// Whether the job has begun at this hub, and is still in its memory.
+        live: bool,
     },
     /// The worker may not join.
     Refused {
@@ -86,6 +97,18 @@ pub enum FromHub {
         worker: u32,
         /// The random number that it chose when it was started.
         incarnation: u64,
+    },
+    /// Announce a save to all cores of all hubs, at the end of a step.
+    Save {
+        /// The number of the hub's last save of the job, or 0.
+        above: u64,
+    },
+    /// A save that the worker has announced is complete at this hub, or has failed.
+    Saved {
+        /// The number of the save.
+        number: u64,
+        /// Whether the hub has it.
+        done: bool,
     },
     /// A heartbeat.
     Alive,

@@ -6,6 +6,7 @@
 //!
 //! - `action`: what the register asks of the admission thread;
 //! - `admission`: admits workers and jobs; `memory`: the share of the hub's memory that a job may use;
+//! - `saving`: saves of jobs;
 //! - `rejoining`: lets workers begin, and lets restarted workers take part again;
 //! - `blame`: decides who is at fault when a worker or a hub is lost, or an exchange takes too long.
 
@@ -14,21 +15,25 @@ mod admission;
 mod blame;
 mod memory;
 mod rejoining;
+mod saving;
 #[cfg(test)]
 mod test_hub;
 
 pub use action::Action;
 pub use memory::{MemoryShare, Shares};
+pub use saving::{LastSave, SaveReport};
 
 use super::assignment::HubList;
 use super::events::{Event, EventKind, EventLog};
 use super::message::{FromHub, FromWorker};
 use super::optimizer::Optimizers;
+use super::saved::FoundSaves;
 use super::status::RankState;
 use super::terms::{Contract, LossPolicy};
 use admission::{Opening, Planning};
 use blame::{Inquiry, LostConnection};
 use rejoining::Rejoining;
+use saving::JobSaves;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -130,6 +135,9 @@ struct RegisteredJob {
     inquiries: BTreeMap<u32, Inquiry>,
     /// Workers that have lost another hub, or a connection to a core of this hub.
     lost_connections: BTreeMap<u32, LostConnection>,
+    saves: JobSaves,
+    /// Whether a worker has reported the loss of a hub, without which the job cannot go on.
+    hub_lost: bool,
 }
 
 impl RegisteredJob {
@@ -166,6 +174,10 @@ pub struct Register {
     losses: u64,
     /// Whether new jobs are refused.
     draining: bool,
+    /// Present if saves of jobs are kept: how often they are taken, if not only when a user asks.
+    saves: Option<Option<Duration>>,
+    /// The saves of jobs that are about to open.
+    found_saves: BTreeMap<String, FoundSaves>,
     actions: Vec<Action>,
     events: EventLog,
 }
@@ -186,6 +198,10 @@ pub struct JobSummary {
     pub workers: Vec<RankState>,
     /// Bytes of the hub's memory that it may use.
     pub memory: u64,
+    /// Its last save here.
+    pub saved: Option<LastSave>,
+    /// Why the newest attempt to save it has failed, if it has.
+    pub save_failure: Option<String>,
 }
 
 impl Register {
@@ -209,6 +225,8 @@ impl Register {
             attempts: 0,
             losses: 0,
             draining: false,
+            saves: None,
+            found_saves: BTreeMap::new(),
             actions: Vec::new(),
             events: EventLog::default(),
         }
@@ -232,9 +250,10 @@ impl Register {
                 let opening = Opening { terms: *terms, incarnation, interval_ms };
                 self.open(connection, &name, worker, opening, random);
             }
-            FromWorker::Ready { hubs, hub } if admitted => {
-                self.ready(connection, &name, worker, HubList { hubs, own: hub });
+            FromWorker::Ready { hubs, hub, save } if admitted => {
+                self.ready(connection, &name, worker, HubList { hubs, own: hub }, save);
             }
+            FromWorker::SavedByAll { number } if admitted => self.saved_by_all(&name, number),
             FromWorker::Late { key, step } if admitted => {
                 self.late(connection, &name, worker, key, step, now);
             }
@@ -247,6 +266,7 @@ impl Register {
             }
             FromWorker::Open { .. }
             | FromWorker::Ready { .. }
+            | FromWorker::SavedByAll { .. }
             | FromWorker::Late { .. }
             | FromWorker::GivesUp { .. } => {
                 self.refuse(connection, "sent a message that is not allowed at this point", true);
@@ -265,6 +285,7 @@ impl Register {
             self.disconnected(connection as u32, Trouble::silent(silence));
         }
         self.decide(now);
+        self.tick_saves(now);
         for job in self.jobs.values_mut() {
             job.deserted = job.is_deserted().then(|| job.deserted.unwrap_or(now));
         }
@@ -308,7 +329,7 @@ impl Register {
     }
 
     /// Summarises the jobs.
-    pub fn jobs(&self) -> Vec<JobSummary> {
+    pub fn jobs(&self, now: Duration) -> Vec<JobSummary> {
         let summary = |(name, job): (&String, &RegisteredJob)| JobSummary {
             number: job.number,
             job: name.clone(),
@@ -316,6 +337,8 @@ impl Register {
             chunks: job.contract.catalogue.chunks(),
             workers: job.workers.iter().map(State::status).collect(),
             memory: job.memory,
+            saved: job.saves.last(now),
+            save_failure: job.saves.failure().map(str::to_owned),
         };
         self.jobs.iter().map(summary).collect()
     }
@@ -373,6 +396,7 @@ impl Register {
         job.inquiries.remove(&worker);
         let waits = policy == LossPolicy::Wait
             && begun
+            && !job.hub_lost
             && job.workers.iter().any(|state| matches!(state, State::Lost(_)));
         let over = job.is_deserted() && !waits;
         let finished = job.workers.iter().all(|state| matches!(state, State::Left | State::OtherRack));

@@ -5,6 +5,8 @@ use super::register::Limits;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
 use syncline_protocol::heartbeat::Patience;
 use syncline_transport::trust::Trust;
 
@@ -27,6 +29,17 @@ pub struct Setup {
     pub optimizers: Optimizers,
     /// The congestion control of connections (`cubic`, `reno`); the system's default if absent.
     pub congestion: Option<String>,
+    /// Where jobs are saved, if they are.
+    pub saves: Option<SaveSettings>,
+}
+
+/// Where and how often a hub saves its jobs.
+#[derive(Clone, Debug)]
+pub struct SaveSettings {
+    /// The folder. Only one hub may use it.
+    pub folder: PathBuf,
+    /// How often; `None` if only when a user asks.
+    pub every: Option<Duration>,
 }
 
 /// Why a hub cannot be opened. Its text is a clause with the hub as subject.

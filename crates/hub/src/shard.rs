@@ -19,10 +19,12 @@ mod worker_frames;
 pub use endpoint::Peer;
 pub use job::Bounds;
 pub use report::{
-    Attempt, Blocked, Counters, DepartedRack, Joined, MissedWorker, RetiredJob, Waits, WaitsReport,
+    Attempt, Blocked, Counters, DepartedRack, Joined, MissedWorker, RetiredJob, SavedShare, Waits,
+    WaitsReport,
 };
 
 use super::frame::PEERS;
+use super::saved::SavedChunk;
 use super::slot::Slot;
 use super::terms::{Contract, LossPolicy, StepMode};
 use endpoint::{Endpoint, Endpoints};
@@ -64,12 +66,24 @@ impl Shard {
     }
 
     /// Assigns a job's chunks to this core, before any of them arrives. `rack` is the rack of this hub, if the job has
-    /// racks.
-    pub fn assign(&mut self, number: u32, chunks: Vec<u32>, rack: Option<u32>, bounds: Bounds) {
+    /// racks. The job continues from `saved`, which is empty for a new job.
+    pub fn assign(
+        &mut self,
+        number: u32,
+        chunks: Vec<u32>,
+        rack: Option<u32>,
+        bounds: Bounds,
+        saved: BTreeMap<u32, SavedChunk>,
+    ) {
         if let Some(job) = self.job_mut(number) {
             job.set_up(rack, bounds);
-            self.start_sweep(number, Sweep::Assign { chunks, done: 0 });
+            self.start_sweep(number, Sweep::Assign { chunks, done: 0, saved });
         }
+    }
+
+    /// Takes the shares of saves to which all chunks here have come.
+    pub fn saved_shares(&mut self) -> Vec<SavedShare> {
+        std::mem::take(&mut self.reports.saved)
     }
 
     /// Does a part of the sweeps of each job. Returns whether more is left to do.
@@ -295,10 +309,7 @@ impl Shard {
                     Ok(())
                 }
                 (_, Peer::Worker(worker)) => job.handle_worker(worker, header, landing, endpoints, reports),
-                (_, Peer::Rack(rack)) => {
-                    job.handle_rack(rack, header, landing, endpoints, reports);
-                    Ok(())
-                }
+                (_, Peer::Rack(rack)) => job.handle_rack(rack, header, landing, endpoints, reports),
             },
         }
     }

@@ -7,6 +7,7 @@
 
 use super::bridge::Sum;
 use super::optimizer::{Optimizer, Update};
+use super::saved::{SavedChunk, SavedRate};
 use super::terms::{Contract, LossPolicy, StepMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -103,7 +104,8 @@ pub(super) struct Slot {
     before: Option<Value>,
     optimizer: Option<Arc<dyn Optimizer>>,
     /// The optimizer's state. Allocated at the first step: allocating it for all chunks at once would block other jobs.
-    memory: Vec<Buffer>,
+    /// A save that is being written may share it: the next step then works on a copy.
+    memory: Arc<Vec<Buffer>>,
     rounds: BTreeMap<u64, Round>,
     /// Present while this rack's sum is exchanged with other racks: the workers that want the result.
     exchanging: Option<Vec<u32>>,
@@ -115,6 +117,10 @@ pub(super) struct Slot {
     from: Vec<u64>,
     /// Learning rates that replace the one of the terms, in the order of steps.
     rates: Vec<RateChange>,
+    /// The step after which a save keeps the state.
+    save_at: Option<u64>,
+    /// The state for a save, until the job takes it.
+    captured: Option<SavedChunk>,
 }
 
 impl Slot {
@@ -129,14 +135,59 @@ impl Slot {
             value: None,
             before: None,
             optimizer,
-            memory: Vec::new(),
+            memory: Arc::default(),
             rounds: BTreeMap::new(),
             exchanging: None,
             pulls: Vec::new(),
             pushed: vec![0; workers],
             from: vec![1; workers],
             rates: Vec::new(),
+            save_at: None,
+            captured: None,
         }
+    }
+
+    /// Continues from the state that a save has kept: all workers have pushed its step, and none has pushed more.
+    pub(super) fn restore(&mut self, saved: SavedChunk) {
+        let SavedChunk { step, contributors, value, memory, rates } = saved;
+        self.version = step;
+        self.value = value.map(|buffer| Value { buffer, version: step, contributors });
+        self.memory = memory;
+        self.pushed.fill(step);
+        self.from.fill(step + 1);
+        self.rates = rates.into_iter().map(|SavedRate { from, rate }| RateChange { from, rate }).collect();
+    }
+
+    /// Keeps the state for a save, once the slot has completed the steps that `leader` has pushed so far; in an
+    /// asynchronous job, at once. Copies nothing: a later step leaves what the save shares as it is.
+    pub(super) fn save(&mut self, leader: u32, asynchronous: bool) {
+        let at = if asynchronous { self.version } else { self.pushed[leader as usize] };
+        (self.save_at, self.captured) = (Some(at), None);
+        self.capture_if_due();
+    }
+
+    /// Takes the state for a save, once.
+    pub(super) fn take_captured(&mut self) -> Option<SavedChunk> {
+        self.captured.take()
+    }
+
+    fn capture_if_due(&mut self) {
+        if self.save_at != Some(self.version) {
+            return;
+        }
+        self.save_at = None;
+        let value = self.value.as_ref();
+        self.captured = Some(SavedChunk {
+            step: self.version,
+            contributors: value.map_or(0, |value| value.contributors),
+            value: value.map(|value| Arc::clone(&value.buffer)),
+            memory: Arc::clone(&self.memory),
+            rates: self
+                .rates
+                .iter()
+                .map(|change| SavedRate { from: change.from, rate: change.rate })
+                .collect(),
+        });
     }
 
     /// Returns the bytes of a slot's own state, without buffers.
@@ -340,6 +391,7 @@ impl Slot {
                 sum.combine(&value.buffer, self.element, contract.reduction);
             }
             self.replace(sum, contributors, context);
+            self.capture_if_due();
             self.reply_to_pulls(context);
             return;
         };
@@ -361,17 +413,23 @@ impl Slot {
                 }
                 copy
             });
-        self.memory.resize_with(optimizer.vectors(), || Buffer::new(self.bytes));
+        if Arc::get_mut(&mut self.memory).is_none() {
+            // A save still needs the state as it is.
+            self.memory = Arc::new(self.memory.iter().map(Buffer::copy).collect());
+        }
+        let memory = Arc::get_mut(&mut self.memory).expect("no other owner is left");
+        memory.resize_with(optimizer.vectors(), || Buffer::new(self.bytes));
         optimizer.update(Update {
             element: self.element,
             parameters: parameters.as_mut_slice(),
             gradient: sum.as_mut_slice(),
-            memory: &mut self.memory,
+            memory,
             step: self.version,
             rate,
         });
         context.pool.give(sum);
         self.value = Some(Value { buffer: Arc::new(parameters), version: self.version, contributors });
+        self.capture_if_due();
         self.reply_to_pulls(context);
     }
 
@@ -429,15 +487,20 @@ impl Slot {
         self.pushed[worker as usize]
     }
 
-    /// Changes the learning rate, from the step on that a worker pushes next; in an asynchronous job, at once.
-    pub(super) fn set_rate(&mut self, rate: f64, worker: u32, asynchronous: bool) {
+    /// Changes the learning rate from a step on. Returns whether that is news: racks may hear of a change several times.
+    pub(super) fn set_rate(&mut self, rate: f64, from: u64) -> bool {
         // Without an optimizer, entries would never be used or removed.
-        if self.optimizer.is_none() {
-            return;
+        let replaced = |known: &RateChange| known.from > from && known.from <= self.version;
+        if self.optimizer.is_none() || self.rates.iter().any(replaced) {
+            return false;
         }
-        let from = if asynchronous { 0 } else { self.pushed[worker as usize] + 1 };
-        self.rates.retain(|known| known.from < from);
-        self.rates.push(RateChange { from, rate });
+        let place = self.rates.partition_point(|known| known.from < from);
+        match self.rates.get_mut(place).filter(|known| known.from == from) {
+            Some(known) if known.rate == rate => return false,
+            Some(known) => known.rate = rate,
+            None => self.rates.insert(place, RateChange { from, rate }),
+        }
+        true
     }
 
     /// Returns whether a worker already waits for the most values that one worker may ask for at a time.

@@ -1,6 +1,8 @@
 //! The status of a hub, and how to ask a hub for it.
 
+use super::register::{LastSave, SaveReport};
 use super::shard::Counters;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -81,6 +83,12 @@ pub struct JobStatus {
     /// Bytes of the hub's memory that it may use; 0 until its chunks are assigned.
     #[serde(default)]
     pub memory: u64,
+    /// Its last save, if the hub keeps saves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<LastSave>,
+    /// Why the newest attempt to save it has failed, if it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub save_failure: Option<String>,
 }
 
 /// Asks a hub for its status. Calls `stop` regularly; an error from it ends the request.
@@ -93,21 +101,40 @@ pub fn ask(
     wait: Duration,
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<Status, String> {
+    ask_as(&Role::StatusClient, address, trust, wait, stop)
+}
+
+/// Asks a hub to save its jobs, at the end of the step that is open. Returns what has become of each job; `None` if the
+/// hub keeps no saves. Calls `stop` regularly; an error from it ends the request.
+///
+/// # Errors
+/// As [`ask`].
+pub fn save(
+    address: SocketAddr,
+    trust: &Trust,
+    wait: Duration,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<Option<Vec<SaveReport>>, String> {
+    ask_as(&Role::SaveClient, address, trust, wait, stop)
+}
+
+/// Connects to a hub in a role that gets one message, and returns it.
+fn ask_as<T: DeserializeOwned>(
+    role: &Role,
+    address: SocketAddr,
+    trust: &Trust,
+    wait: Duration,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<T, String> {
     let deadline = Instant::now() + wait;
     let cannot = |shut: HandshakeError| format!("cannot be reached: {}", shut.why);
-    let socket = Handshaking::reach(
-        &[address],
-        Identification { trust, job: "" },
-        &Role::StatusClient,
-        deadline,
-        stop,
-    )
-    .map_err(cannot)?;
+    let socket = Handshaking::reach(&[address], Identification { trust, job: "" }, role, deadline, stop)
+        .map_err(cannot)?;
     let mut connection = ControlConnection::new(socket);
     loop {
         let closed = connection.read().err();
-        if let Some(status) = connection.receive()? {
-            return Ok(status);
+        if let Some(answer) = connection.receive()? {
+            return Ok(answer);
         }
         if let Some(how) = closed {
             return Err(format!("closed its connection ({how})"));

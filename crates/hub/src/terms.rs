@@ -328,9 +328,10 @@ impl Terms {
         }
         if let Some(racks) = &self.racks {
             racks.check(self.workers)?;
-            if self.policy != LossPolicy::Fail || self.step_mode != StepMode::Synchronous {
+            if self.policy == LossPolicy::Wait || self.step_mode != StepMode::Synchronous {
                 return Err(
-                    "a job with hubs in several racks must be synchronous and have policy fail".to_owned()
+                    "a job with hubs in several racks must be synchronous and have policy fail or shrink"
+                        .to_owned(),
                 );
             }
         }

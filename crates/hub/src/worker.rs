@@ -187,13 +187,8 @@ impl Worker {
     /// several do, they must set the same rate before the same step.
     ///
     /// # Errors
-    /// The rate is invalid, there is no such vector, it has no optimizer, or the job has hubs in several racks.
+    /// The rate is invalid, there is no such vector, or it has no optimizer.
     pub fn set_rate(&self, rate: f64, key: Option<u32>) -> syncline_diagnostics::Result<()> {
-        if self.contract.terms.racks.as_ref().is_some_and(|racks| racks.hubs.len() > 1) {
-            let message = "the learning rate cannot change in a job with hubs in several racks";
-            let help = "use hubs in one rack, or set the rate in the optimizer with which you join";
-            return Err(Diagnostic::error(Code::BadValue, message).help(help).into());
-        }
         let optimizers = &self.contract.optimizers;
         let optimized = match key {
             Some(key) => optimizers.get(key as usize).is_some_and(Option::is_some),

@@ -47,6 +47,15 @@ struct LateExchange {
     left: usize,
 }
 
+/// A save that this worker has announced, until all hubs that keep saves have it.
+struct SaveRound {
+    number: u64,
+    /// Hubs that have not reported.
+    waiting: BTreeSet<usize>,
+    /// Whether all others have it.
+    done: bool,
+}
+
 /// A fault that a hub may explain better.
 struct Suspicion {
     since: Instant,
@@ -67,6 +76,12 @@ pub(super) struct WorkerThread {
     cores: Connections,
     /// The control connection to each hub.
     controls: Vec<ControlConnection>,
+    /// Hubs that keep saves.
+    saving_hubs: BTreeSet<usize>,
+    /// The save under way. Another one begins only after it, so that hubs have at least one save in common.
+    save: Option<SaveRound>,
+    /// A hub asks for a save beyond this number, once the one under way is over.
+    save_wanted: Option<u64>,
     /// Hubs that are lost: leaving does not wait for them.
     lost_hubs: BTreeSet<usize>,
     commands: Receiver<Command>,
@@ -89,6 +104,16 @@ pub(super) struct WorkerThread {
     failed: Failure,
 }
 
+/// The control connections to hubs.
+pub(super) struct HubControls {
+    /// One for each hub.
+    pub(super) controls: Vec<ControlConnection>,
+    /// The indices of hubs that keep saves.
+    pub(super) saving: BTreeSet<usize>,
+    /// A hub has asked for a save beyond this number.
+    pub(super) save_wanted: Option<u64>,
+}
+
 /// The token of the first hub's control connection. Those of other hubs count up from it.
 const CONTROLS: usize = 1 << 32;
 
@@ -98,10 +123,11 @@ impl WorkerThread {
         contract: Arc<Contract>,
         client: Client,
         cores: Connections,
-        mut controls: Vec<ControlConnection>,
+        hubs: HubControls,
         commands: Receiver<Command>,
         failed: Failure,
     ) -> io::Result<Self> {
+        let HubControls { mut controls, saving: saving_hubs, save_wanted } = hubs;
         let mut heartbeats = Heartbeats::new(settings.patience, Duration::ZERO);
         for (hub, connection) in controls.iter_mut().enumerate() {
             connection.socket.watch(cores.registry(), Token(CONTROLS + hub))?;
@@ -115,6 +141,9 @@ impl WorkerThread {
             client,
             cores,
             controls,
+            saving_hubs,
+            save: None,
+            save_wanted,
             lost_hubs: BTreeSet::new(),
             commands,
             exchanges: BTreeMap::new(),
@@ -165,6 +194,7 @@ impl WorkerThread {
                 self.leave();
                 return;
             }
+            self.follow_save();
             let lost = self.cores.work(&mut self.client, |client| {
                 while let Some(FinishedExchange { sequence, contributors }) = client.finished() {
                     client.forget(sequence);
@@ -272,7 +302,43 @@ impl WorkerThread {
             FromHub::Newcomer { worker, incarnation } => {
                 self.client.admit(Newcomer { worker, incarnation });
             }
+            FromHub::Save { above } => {
+                self.save_wanted = self.save_wanted.max(Some(above));
+                self.follow_save();
+            }
+            FromHub::Saved { number, done } => {
+                if let Some(save) = self.save.as_mut().filter(|save| save.number == number) {
+                    save.waiting.remove(&hub);
+                    save.done &= done;
+                    self.follow_save();
+                }
+            }
             FromHub::Alive | FromHub::Opened { .. } | FromHub::Refused { .. } | FromHub::Begin { .. } => {}
+        }
+    }
+
+    /// Ends the save under way if all hubs have reported, and asks for the next one.
+    fn follow_save(&mut self) {
+        self.note_announced_save();
+        if let Some(save) = self.save.take_if(|save| save.waiting.is_empty())
+            && save.done
+        {
+            let all = FromWorker::SavedByAll { number: save.number };
+            self.controls.iter_mut().for_each(|connection| connection.send(&all));
+        }
+        if self.save.is_none()
+            && let Some(above) = self.save_wanted.take()
+            && self.failed.get().is_none()
+        {
+            self.client.save(above);
+            // It is announced now, unless a step is under way.
+            self.note_announced_save();
+        }
+    }
+
+    fn note_announced_save(&mut self) {
+        if let Some(number) = self.client.take_announced_save() {
+            self.save = Some(SaveRound { number, waiting: self.saving_hubs.clone(), done: true });
         }
     }
 
@@ -341,9 +407,11 @@ impl WorkerThread {
         self.cores.clear();
         self.client.abort();
         self.end(blame, trouble.clone());
-        // Tell hubs that still expect this worker. Under policy `fail` they pass the fault on to the other workers.
+        // Tell hubs that still expect this worker. Under policy `fail` they pass the fault on to the other workers. No
+        // job outlives a hub.
         let last = match self.contract.terms.policy {
             LossPolicy::Fail => FromWorker::GivesUp { blame, trouble },
+            _ if matches!(blame, Blame::Hub(_)) => FromWorker::GivesUp { blame, trouble },
             LossPolicy::Shrink | LossPolicy::Wait => FromWorker::Leave,
         };
         self.controls.iter_mut().for_each(|connection| connection.send(&last));

@@ -9,6 +9,7 @@ use std::time::Duration;
 use syncline_hub::assignment::{Cores, HubCore, Routes};
 use syncline_hub::client::{Client, FinishedExchange, HubExchange, Newcomer};
 use syncline_hub::optimizer::Optimizers;
+use syncline_hub::saved::SavedChunk;
 use syncline_hub::shard::{Attempt, Bounds, Joined, Peer, Shard, Waits};
 use syncline_hub::terms::{Contract, Terms};
 use syncline_protocol::fault::ProtocolError;
@@ -114,6 +115,11 @@ struct World {
 
 impl World {
     fn new(terms: Terms, hubs: &[Cores], seed: u64) -> Self {
+        Self::with(terms, hubs, seed, &BTreeMap::new())
+    }
+
+    /// A world whose job continues from a save.
+    fn with(terms: Terms, hubs: &[Cores], seed: u64, saved: &BTreeMap<u32, SavedChunk>) -> Self {
         let contract = Arc::new(terms.contract(&Optimizers::default()).unwrap());
         let routes = Arc::new(Routes::new(&contract, hubs));
         let workers = contract.terms.workers;
@@ -132,11 +138,13 @@ impl World {
             shard.open(JOB, Arc::clone(&contract), EPOCH);
             let HubCore { hub, core: own } = routes.hub_core(core);
             let share = routes.shares(hub).swap_remove(own as usize);
+            let saved = share.iter().filter_map(|chunk| Some((*chunk, saved.get(chunk)?.clone()))).collect();
             shard.assign(
                 JOB,
                 share,
                 racks.as_ref().map(|_| rack),
                 Bounds { ahead: 1 << 20, buffers: 1 << 20 },
+                saved,
             );
             parties.push(Party::Shard(shard));
         }
@@ -808,7 +816,7 @@ fn silence_of_a_worker_counts_from_its_first_message() {
     assert!(
         !shard.reads(7) && heartbeats.check(&mut shard, &[7], Duration::from_millis(100)).lost.is_empty()
     );
-    shard.assign(1, vec![0], None, Bounds { ahead: 1 << 20, buffers: 1 << 20 });
+    shard.assign(1, vec![0], None, Bounds { ahead: 1 << 20, buffers: 1 << 20 }, BTreeMap::new());
     assert!(shard.reads(7));
     for now in (200..5000).step_by(100) {
         assert_eq!(heartbeats.check(&mut shard, &[7], Duration::from_millis(now)).lost, []);
@@ -818,4 +826,149 @@ fn silence_of_a_worker_counts_from_its_first_message() {
         .step_by(100)
         .find_map(|now| heartbeats.check(&mut shard, &[7], Duration::from_millis(now)).lost.pop());
     assert_eq!(lost.unwrap().peer, 7);
+}
+
+/// Trains with `steps` steps, each of all vectors; before step `change` of it, some worker changes the learning rate. Returns
+/// the parameters of each worker.
+fn train(
+    world: &mut World,
+    steps: std::ops::Range<u64>,
+    rate: Option<(u64, u32, f64)>,
+) -> Vec<Vec<Vec<f32>>> {
+    let (workers, keys) = (world.begun.len() as u32, world.contract.catalogue.keys().len() as u32);
+    let sizes: Vec<u64> = world.contract.catalogue.keys().iter().map(|key| key.elements).collect();
+    let mut last = Vec::new();
+    for step in steps {
+        let mut vectors = Vec::new();
+        for worker in 0..workers {
+            if let Some((_, _, rate)) = rate.filter(|&(at, by, _)| at == step && by == worker) {
+                world.client(worker).set_rate(rate, None);
+            }
+            for key in 0..keys {
+                let mut vector = buffer(&gradient(worker, key, step, sizes[key as usize]));
+                let sequence = world.begin(worker, key, Request::PushPull, &mut vector, false);
+                vectors.push((worker, sequence, vector));
+            }
+        }
+        world.run(u64::MAX).unwrap();
+        assert!(vectors.iter().all(|(worker, sequence, _)| world.done(*worker, *sequence)));
+        last = vectors
+            .chunks(keys as usize)
+            .map(|own| own.iter().map(|(.., vector)| floats(vector)).collect())
+            .collect();
+    }
+    last
+}
+
+fn set_all(world: &mut World) -> Vec<Buffer> {
+    let sizes: Vec<u64> = world.contract.catalogue.keys().iter().map(|key| key.elements).collect();
+    let mut first: Vec<Buffer> =
+        (0..).zip(&sizes).map(|(key, &size)| buffer(&gradient(9, key, 0, size))).collect();
+    for (key, vector) in (0..).zip(&mut first) {
+        world.begin(0, key, Request::Set, vector, false);
+    }
+    world.run(u64::MAX).unwrap();
+    first
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn a_rate_that_one_worker_sets_holds_in_all_racks_from_the_same_step_on(
+        racks in 2u32..5,
+        each in 1u32..3,
+        by in any::<prop::sample::Index>(),
+        at in 1u64..4,
+        ring in any::<bool>(),
+        seed in any::<u64>(),
+    ) {
+        let workers = racks * each;
+        let rest = ", \"in_order\": true, \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1, \"momentum\": 0.5}}";
+        let by = by.index(workers as usize) as u32;
+        let of: Vec<String> = (0..workers).map(|worker| (worker % racks).to_string()).collect();
+        let hubs = vec!["[\"127.0.0.1:1\"]"; racks as usize].join(", ");
+        let between = if ring { "ring" } else { "sharded" };
+        let place = format!(", \"racks\": {{\"of\": [{}], \"hubs\": [{hubs}], \"between\": \"{between}\"}}", of.join(", "));
+        let cores = [Cores { cores: 2, interfaces: 1 }];
+        let mut apart = World::new(terms(workers, &[40, 7], &format!("{rest}{place}")), &cores, seed);
+        let _first = set_all(&mut apart);
+        let found = train(&mut apart, 1..5, Some((at, by, 0.25)));
+        // All workers get the same, whatever their rack.
+        prop_assert!(found.iter().all(|own| *own == found[0]));
+        // One hub for all ranks changes the rate at the same step. It adds in another order.
+        let mut together = World::new(terms(workers, &[40, 7], rest), &cores, seed);
+        let _first = set_all(&mut together);
+        let wanted = train(&mut together, 1..5, Some((at, by, 0.25)));
+        for (found, wanted) in found[0].iter().flatten().zip(wanted[0].iter().flatten()) {
+            prop_assert!((found - wanted).abs() <= 1e-4 * wanted.abs().max(1.0), "{} {}", found, wanted);
+        }
+    }
+
+    #[test]
+    fn a_job_continues_from_a_save_as_if_nothing_had_happened(
+        workers in 1u32..4,
+        elements in prop::collection::vec(1u64..150, 1..4),
+        hubs in hubs(),
+        optimizer in prop::sample::select(vec!["adam", "sgd"]),
+        saved in 2u64..5,
+        changed in 1u64..6,
+        seed in any::<u64>(),
+    ) {
+        let parameters = if optimizer == "sgd" { ", \"parameters\": {\"momentum\": 0.9}" } else { "" };
+        let rest = format!(", \"in_order\": true, \"optimizer\": {{\"name\": \"{optimizer}\"{parameters}}}");
+        let rate = Some((changed, 0, 0.25));
+        let mut whole = World::new(terms(workers, &elements, &rest), &hubs, seed);
+        let _first = set_all(&mut whole);
+        let _before = train(&mut whole, 1..saved + 1, rate);
+        // The last worker announces the save and everybody goes on. Its state is that of the step, whenever the cores learn of it.
+        whole.client(workers - 1).save(0);
+        let wanted = train(&mut whole, saved + 1..7, rate);
+        let number = whole.client(workers - 1).take_announced_save();
+        prop_assert_eq!(number, Some(saved * elements.len() as u64));
+        let shares: Vec<_> = whole.cores().map(|core| whole.shard(core).saved_shares()).collect();
+        prop_assert!(shares.iter().all(|share| share.len() == 1 && Some(share[0].number) == number));
+        let state: BTreeMap<_, _> = shares.into_iter().flatten().flat_map(|share| share.chunks).collect();
+        prop_assert!(state.values().all(|chunk| chunk.step == saved));
+        // Another number of cores distributes the same chunks differently.
+        let other = [Cores { cores: 3, interfaces: 1 }];
+        let mut again = World::with(terms(workers, &elements, &rest), &other, seed ^ 1, &state);
+        for worker in 0..workers {
+            again.client(worker).set_steps(&vec![saved; elements.len()]);
+        }
+        prop_assert_eq!(train(&mut again, saved + 1..7, rate.filter(|rate| rate.0 > saved)), wanted);
+    }
+}
+
+#[test]
+fn a_rank_of_a_rack_that_is_lost_no_longer_counts_and_comes_back() {
+    let rest = ", \"policy\": \"shrink\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}, \
+                \"racks\": {\"of\": [0, 0, 1], \"hubs\": [[\"127.0.0.1:1\"], [\"127.0.0.1:2\"]], \"between\": \"ring\"}";
+    let mut world = World::new(terms(3, &[40], rest), &[Cores { cores: 2, interfaces: 1 }], 3);
+    let _first = set_all(&mut world);
+    let step = |world: &mut World, workers: &[u32]| {
+        let mut vectors: Vec<_> =
+            workers.iter().map(|&worker| (worker, buffer(&[f32::from(worker as u8); 40]))).collect();
+        let begun: Vec<u64> = vectors
+            .iter_mut()
+            .map(|(worker, vector)| world.begin(*worker, 0, Request::PushPull, vector, false))
+            .collect();
+        world.run(u64::MAX).unwrap();
+        let all: Vec<u16> =
+            workers.iter().zip(&begun).map(|(&worker, &each)| world.contributors(worker, each)).collect();
+        assert!(vectors.iter().all(|(_, vector)| floats(vector) == floats(&vectors[0].1)));
+        all
+    };
+    assert_eq!(step(&mut world, &[0, 1, 2]), [3, 3, 3]);
+    world.kill(1);
+    assert_eq!(step(&mut world, &[0, 2]), [2, 2]);
+    // The other rank of its rack announces it. The other rack need not know.
+    for core in world.cores() {
+        world.shard(core).expect(JOB, 1, attempt(9));
+    }
+    world.connect(1, 1);
+    world.client(0).admit(Newcomer { worker: 1, incarnation: 9 });
+    world.run(u64::MAX).unwrap();
+    world.client(1).set_steps(&[2]);
+    assert_eq!(step(&mut world, &[0, 1, 2]), [3, 3, 3]);
 }

@@ -41,6 +41,7 @@ fn serve_with(cores: u32, interfaces: usize, trust: Trust, limits: Limits) -> Se
         limits,
         optimizers: Optimizers::default(),
         congestion: None,
+        saves: None,
     };
     Service::open(setup).unwrap()
 }

@@ -169,6 +169,7 @@ fn serve(cores: u32, interfaces: usize, trust: &Trust) -> Service {
         limits: Limits { jobs: 3, memory: 1 << 30, ahead: 16 << 20 },
         optimizers: Optimizers::default(),
         congestion: None,
+        saves: None,
     };
     Service::open(setup).unwrap()
 }

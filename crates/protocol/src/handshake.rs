@@ -137,6 +137,8 @@ pub enum Role {
     },
     /// A client that asks a hub for its status.
     StatusClient,
+    /// A client that asks a hub to save its jobs.
+    SaveClient,
     /// A lane's connection between two members.
     Lane {
         /// The initiator's rank.

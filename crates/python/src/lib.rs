@@ -57,6 +57,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::pending::Pending>()?;
     module.add_class::<runtime::hub::Hub>()?;
     module.add_class::<runtime::hub::HubService>()?;
+    module.add_function(wrap_pyfunction!(runtime::hub::hub_save, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::hub::hub_status, module)?)?;
     module.add_function(wrap_pyfunction!(runtime::hub::two_levels, module)?)?;
     module.add_class::<runtime::certificates::Certificates>()?;

@@ -259,7 +259,11 @@ pub struct Names {
 pub(crate) const fn counterpart(role: &Role) -> &'static str {
     match role {
         Role::Member { .. } | Role::Lane { .. } => RANK,
-        Role::Worker { .. } | Role::Core { .. } | Role::Rack { .. } | Role::StatusClient => HUB,
+        Role::Worker { .. }
+        | Role::Core { .. }
+        | Role::Rack { .. }
+        | Role::StatusClient
+        | Role::SaveClient => HUB,
     }
 }
 
@@ -288,7 +292,7 @@ impl Names {
     /// A sentence: what the certificate is for, and what it should be for.
     pub(crate) fn connects(&self, role: &Role, job: &str) -> Result<(), String> {
         let (able, rank) = match *role {
-            Role::StatusClient => return Ok(()),
+            Role::StatusClient | Role::SaveClient => return Ok(()),
             Role::Rack { .. } => (self.hub, None),
             Role::Member { rank, .. } | Role::Worker { rank } | Role::Core { rank, .. } => {
                 (self.rank, Some(rank))
@@ -311,7 +315,7 @@ impl Names {
     /// As [`Names::connects`].
     pub(crate) fn serves(&self, role: &Role, job: &str) -> Result<(), String> {
         match *role {
-            Role::StatusClient => Ok(()),
+            Role::StatusClient | Role::SaveClient => Ok(()),
             // Members connect to the coordinator, which rank 0 runs.
             Role::Member { .. } => self.is_valid_for(Some(0), job),
             Role::Lane { to, .. } => self.is_valid_for(Some(to), job),

@@ -23,6 +23,7 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
     counts += f", {held} of {scaled(status['memory'], 'B')} of memory reserved for jobs"
     if not status["jobs"]:
         return [head, counts, "no jobs"]
+    saves = any("saved" in job or "save_failure" in job for job in status["jobs"])
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, justify in (
         ("job", "left"),
@@ -33,8 +34,9 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
         ("in", "right"),
         ("out", "right"),
         ("busiest core", "right"),
+        *((("saved", "left"),) if saves else ()),
     ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
+        table.add_column(column, justify=justify)
     for job in status["jobs"]:
         ranks = ", ".join(f"{count} {state.replace('_', ' ')}" for state, count in Counter(job["ranks"]).items())
         total = sum(job["bytes_in"])
@@ -49,5 +51,13 @@ def overview(status: dict[str, Any]) -> list[RenderableType]:
             scaled(total, "B"),
             scaled(sum(job["bytes_out"]), "B"),
             busiest,
+            *([_saved(job)] if saves else []),
         )
     return [head, counts, table]
+
+
+def _saved(job: dict[str, Any]) -> str:
+    """Describes the last save of a job."""
+    last = job.get("saved")
+    words = "never" if last is None else f"step {last['step']}, {duration(last['age_s'])} ago"
+    return f"{words}, then failed: {job['save_failure']}" if "save_failure" in job else words

@@ -1,4 +1,4 @@
-"""Runs a hub, and reads the status of hubs elsewhere."""
+"""Runs a hub; reads the status of hubs elsewhere, and asks them to save."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from syncline.runtime.security import Security
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from syncline.hub.saves import Saves
 
 MAX_CORES = 256
 """Maximum number of cores of a hub."""
@@ -50,8 +52,8 @@ class HubResources:
     memory: int | None = None
     """Bytes that all jobs together may take, by default half of this machine's memory; the hub refuses jobs that need
     more. A job needs three times the size of its vectors (with ``in_order``, ``1 + 2 * ranks`` times), once more with
-    policy ``wait``, twice more with hubs in several racks; plus the state of its optimizers, and four chunks for each
-    rank at each core."""
+    policy ``wait``, once more if the hub saves it, twice more with hubs in several racks; plus the state of its
+    optimizers (twice if the hub saves it), and four chunks for each rank at each core."""
     ahead: int = 64 << 20
     """Bytes that a rank may be ahead of the others at a core, and behind in reading results; both limits are lower when
     less memory is left."""
@@ -79,6 +81,7 @@ class Service:
         port: int = PORT,
         security: Security | None = None,
         resources: HubResources | None = None,
+        saves: Saves | None = None,
         interval_s: float = 0.4,
         silence_s: float = 1.5,
     ) -> None:
@@ -86,7 +89,8 @@ class Service:
 
         An address without a port gets ``port``; port 0 takes any free one.
 
-        ``resources`` are what the hub uses of its machine. The hub sends a heartbeat every ``interval_s``; a rank
+        ``resources`` are what the hub uses of its machine. With ``saves`` it saves its jobs, and continues jobs that
+        it has saved before. The hub sends a heartbeat every ``interval_s``; a rank
         that is silent for ``silence_s`` is lost. To listen beyond this machine, the hub needs certificates or a key, or
         the user's word that neither is needed: ``security``.
 
@@ -103,6 +107,7 @@ class Service:
         arguments = {
             "interfaces": [with_port(host, port) for host, port in found],
             **resources.as_dict(len(found)),
+            "saves": None if saves is None else saves.as_dict(),
             "interval_s": interval_s,
             "silence_s": silence_s,
         }
@@ -160,3 +165,17 @@ def status(
     host, port = resolve(address, PORT)
     key = (security or Security()).secret(("rank", "rank-0", "hub"))
     return dict(json.loads(_core.hub_status(with_port(host, port), wait_s, key)))
+
+
+def save(address: str, *, security: Security | None = None, wait_s: float = 30.0) -> list[dict[str, Any]] | None:
+    """Asks the hub at ``address`` to save its jobs, and waits for it.
+
+    Returns for each job: its name (``job``), the step of its last save (``step``), and why there is no new one
+    (``why``), both ``None`` if there is nothing to say. Returns ``None`` if the hub has no folder for saves.
+
+    Raises ``SynclineError`` (SL1201, exit status 6) if the hub does not answer within ``wait_s`` seconds.
+    """
+    host, port = resolve(address, PORT)
+    key = (security or Security()).secret(("rank", "rank-0", "hub"))
+    found: list[dict[str, Any]] | None = json.loads(_core.hub_save(with_port(host, port), wait_s, key))
+    return found

@@ -178,8 +178,8 @@ class HubOptimizer(torch.optim.Optimizer):  # type: ignore[misc]  # the base is 
     def state_dict(self) -> dict[str, Any]:
         """Returns the settings of each group, such as ``lr``, but no state of parameters.
 
-        The hubs hold momentum and the moments of Adam, for as long as the job has ranks. A new job that begins from a
-        checkpoint has the parameters of the model, but none of this state.
+        The hubs hold momentum and the moments of Adam, for as long as the job has ranks or a hub has a save of it. A
+        new job that begins from a checkpoint has the parameters of the model, but none of this state.
         """
         return dict(super().state_dict())
 

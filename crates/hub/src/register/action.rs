@@ -3,8 +3,11 @@
 use super::memory::MemoryShare;
 use crate::assignment::HubList;
 use crate::message::FromHub;
+use crate::save_file::Header;
+use crate::saved::SavedChunk;
 use crate::shard::Attempt;
 use crate::terms::Contract;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What the admission thread must do.
@@ -39,6 +42,21 @@ pub enum Action {
         contract: Arc<Contract>,
         /// The hubs that share the chunks.
         hubs: HubList,
+        /// The job's name, and the number of the save from which it continues, if it does.
+        save: Option<(String, u64)>,
+        /// Whether saves are kept of the job.
+        saves: bool,
+    },
+    /// Write a save, and pass the result to [`Register::save_written`](super::Register::save_written).
+    WriteSave {
+        /// The job's number.
+        job: u32,
+        /// What the save says about itself.
+        header: Box<Header>,
+        /// The state of all chunks at this hub.
+        chunks: BTreeMap<u32, SavedChunk>,
+        /// The newest save that all hubs of the job have, which must stay.
+        common: Option<u64>,
     },
     /// Give each core its chunks of a job and its part of the job's memory.
     AssignChunks {
@@ -48,6 +66,8 @@ pub enum Action {
         chunks: Vec<Vec<u32>>,
         /// The memory that the job may use.
         memory: MemoryShare,
+        /// The state from which the job continues; empty for a new job.
+        saved: BTreeMap<u32, SavedChunk>,
     },
     /// Connect a job's cores with the same cores of the hubs of lower racks.
     ConnectRacks {

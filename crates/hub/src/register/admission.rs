@@ -1,8 +1,10 @@
 //! Admits workers and jobs.
 
+use super::saving::{JobSaves, SAVE_REMEDY, is_saved};
 use super::{Action, Connection, EventKind, MAX_CORES, MAX_HUBS, Register, RegisteredJob, Shares, State};
 use crate::assignment::{Cores, HubList};
 use crate::message::FromHub;
+use crate::saved::SavedChunk;
 use crate::terms::{LossPolicy, Terms};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -155,6 +157,8 @@ impl Register {
             ticket: random,
             cores: self.cores,
             interfaces: self.interfaces.clone(),
+            saves: self.saves.map(|_| if job.begun { Vec::new() } else { job.saves.found.clone() }),
+            live: job.begun,
         };
         self.send(connection, opened);
         if let Some(known) = self.connections.get_mut(&connection) {
@@ -171,6 +175,7 @@ impl Register {
         let workers = terms.workers as usize;
         let rack = terms.racks.as_ref().and_then(|racks| racks.rack_of_worker.get(worker as usize)).copied();
         let contract = Arc::new(terms.contract(&self.optimizers)?);
+        let saves = JobSaves::of(self.take_found(name, &contract)?);
         let elsewhere = |worker: usize| {
             contract.terms.racks.as_ref().is_some_and(|racks| Some(racks.rack_of_worker[worker]) != rack)
         };
@@ -196,6 +201,8 @@ impl Register {
             different: BTreeMap::new(),
             inquiries: BTreeMap::new(),
             lost_connections: BTreeMap::new(),
+            saves,
+            hub_lost: false,
         };
         self.jobs.insert(name.to_owned(), job);
         self.note(EventKind::JobOpened, name, None, None);
@@ -204,7 +211,15 @@ impl Register {
 
     /// Handles a worker that is connected to all cores of these hubs. The first such worker of a job starts the
     /// assignment of chunks to cores.
-    pub(super) fn ready(&mut self, connection: u32, name: &str, worker: u32, list: HubList) {
+    pub(super) fn ready(
+        &mut self,
+        connection: u32,
+        name: &str,
+        worker: u32,
+        list: HubList,
+        save: Option<u64>,
+    ) {
+        let kept = self.saves;
         let own = Cores { cores: self.cores, interfaces: self.interfaces.len() as u32 };
         let Some(job) = self.jobs.get_mut(name) else { return };
         if job.workers[worker as usize] != State::Joining(connection) {
@@ -228,12 +243,22 @@ impl Register {
             self.refuse(connection, why, true);
             return self.remove_worker(connection, name, worker, State::Left);
         }
+        let chosen = *job.saves.chosen.get_or_insert(save);
+        if save.is_some_and(|save| job.begun || chosen != Some(save) || !job.saves.found.contains(&save))
+            || save.is_none() && !job.begun && chosen.is_some()
+        {
+            let why = format!("other ranks of job `{name}` do not continue from the same save");
+            self.refuse(connection, why, false);
+            return self.remove_worker(connection, name, worker, State::Left);
+        }
         match &mut job.planning {
             _ if job.hubs.is_some() => self.enlist(connection, name, worker),
             Some(planning) => planning.ready.push(ReadyWorker { worker, connection }),
             None => {
                 let contract = Arc::clone(&job.contract);
-                let plan = Action::Plan { job: job.number, contract, hubs: list.clone() };
+                let save = save.map(|number| (name.to_owned(), number));
+                let saves = kept.is_some() && is_saved(&contract);
+                let plan = Action::Plan { job: job.number, contract, hubs: list.clone(), save, saves };
                 let ready = vec![ReadyWorker { worker, connection }];
                 job.planning = Some(Planning { hubs: list, ready, late: BTreeMap::new() });
                 self.actions.push(plan);
@@ -241,15 +266,30 @@ impl Register {
         }
     }
 
-    /// Handles the assignment of a job's chunks to cores ([`Action::Plan`]). Gives the job its memory, or refuses its
-    /// workers if the hub does not have enough.
-    pub fn planned(&mut self, number: u32, shares: Shares) {
+    /// Handles the assignment of a job's chunks to cores ([`Action::Plan`]), and the save from which the job continues,
+    /// if it does. Gives the job its memory, or refuses its workers if the hub does not have enough or the save cannot
+    /// be used (a clause with the save as subject).
+    pub fn planned(&mut self, number: u32, shares: Shares, saved: Result<BTreeMap<u32, SavedChunk>, String>) {
         // The job may have ended since the computation began.
         let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == number) else {
             return;
         };
         let Some(Planning { hubs, ready, late }) = job.planning.take() else { return };
         let name = name.clone();
+        let saved = match saved {
+            Ok(saved) => saved,
+            Err(why) => {
+                let why =
+                    format!("the hub cannot continue job `{name}`, because its save {why}: {SAVE_REMEDY}");
+                for ReadyWorker { worker, connection } in ready {
+                    if self.is_joining(&name, worker, connection) {
+                        self.refuse(connection, why.clone(), true);
+                        self.remove_worker(connection, &name, worker, State::Left);
+                    }
+                }
+                return;
+            }
+        };
         let workers = job.workers.iter().filter(|state| **state != State::OtherRack).count() as u64;
         let others = self.jobs.values().map(|job| job.memory).fold(0, u64::saturating_add);
         let fit = shares.fit(workers, self.limits.memory.saturating_sub(others), self.limits.ahead);
@@ -274,7 +314,12 @@ impl Register {
         let Some(job) = self.jobs.get_mut(&name) else { return };
         let own = hubs.own;
         (job.hubs, job.memory) = (Some(hubs), memory.bytes);
-        self.actions.push(Action::AssignChunks { job: number, chunks: shares.chunks, memory });
+        let restored = job.saves.chosen.flatten().map(|save| Self::restore(job, save, &saved));
+        self.actions.push(Action::AssignChunks { job: number, chunks: shares.chunks, memory, saved });
+        if let Some(step) = restored {
+            self.note(EventKind::JobRestored, &name, None, Some(format!("after step {step}")));
+        }
+        let Some(job) = self.jobs.get_mut(&name) else { return };
         if let Some(rack) = job.rack {
             let contract = Arc::clone(&job.contract);
             let name = name.clone();
@@ -401,7 +446,7 @@ mod tests {
             )),
             "{actions:?}"
         );
-        assert_eq!(hub.0.jobs()[0].workers, [Active, Active]);
+        assert_eq!(hub.0.jobs(NOW)[0].workers, [Active, Active]);
     }
 
     #[test]
@@ -412,7 +457,7 @@ mod tests {
         hub.0.received(0, open, 5, NOW);
         let actions = hub.0.actions();
         assert!(matches!(Hub::sent(&actions, 0).last(), Some(FromHub::Refused { .. })), "{actions:?}");
-        assert!(hub.0.idle() && hub.0.jobs().is_empty());
+        assert!(hub.0.idle() && hub.0.jobs(NOW).is_empty());
     }
 
     #[test]
@@ -435,10 +480,10 @@ mod tests {
         made_up.racks = serde_json::from_value(racks).unwrap();
         hub.open(0, 0, &made_up);
         let hubs = vec![Cores { cores: 2, interfaces: 1 }; 2];
-        hub.0.received(0, FromWorker::Ready { hubs, hub: 1 }, 0, NOW);
+        hub.0.received(0, FromWorker::Ready { hubs, hub: 1, save: None }, 0, NOW);
         hub.plan();
         let actions = hub.0.actions();
         assert!(matches!(Hub::sent(&actions, 0).last(), Some(FromHub::Refused { .. })), "{actions:?}");
-        assert!(hub.0.jobs().is_empty());
+        assert!(hub.0.jobs(NOW).is_empty());
     }
 }

@@ -102,6 +102,7 @@ impl Register {
     ) {
         let Some(job) = self.jobs.get_mut(name) else { return };
         if !job.begun || job.contract.terms.policy != LossPolicy::Fail {
+            job.hub_lost |= matches!(blame, Blame::Hub(_));
             self.release(connection);
             return self.remove_worker(connection, name, worker, State::Left);
         }
@@ -306,7 +307,7 @@ mod tests {
         assert!(hub.0.actions().is_empty());
         // Rank 1 waits itself: it has asked, too.
         hub.0.tick(SOON);
-        assert_eq!(hub.0.jobs()[0].workers, [Active, Active, Lost, Lost]);
+        assert_eq!(hub.0.jobs(NOW)[0].workers, [Active, Active, Lost, Lost]);
         let actions = hub.0.actions();
         let verdict = |connection| {
             let at_fault = Blame::Rank(connection);
@@ -318,7 +319,7 @@ mod tests {
         hub.0.waits_reported(1, 1, report(&[], &[]));
         hub.0.waits_reported(1, 1, report(&[], &[]));
         hub.0.tick(SOON);
-        assert_eq!(hub.0.jobs()[0].workers, [Active, Active, Lost, Lost]);
+        assert_eq!(hub.0.jobs(NOW)[0].workers, [Active, Active, Lost, Lost]);
         assert!(hub.0.actions().is_empty());
     }
 
@@ -333,7 +334,7 @@ mod tests {
             let sent = Hub::sent(&actions, connection);
             assert!(matches!(sent.last(), Some(FromHub::Verdict { blame: Blame::Rank(1), .. })), "{sent:?}");
         }
-        assert!(hub.0.jobs().is_empty());
+        assert!(hub.0.jobs(NOW).is_empty());
     }
 
     /// A job of three ranks that has begun on two hubs. This hub is the first.
@@ -343,7 +344,7 @@ mod tests {
         for connection in 0..3 {
             hub.open(connection, connection, &terms(3, policy));
             let hubs = vec![Cores { cores: 2, interfaces: 1 }; 2];
-            hub.0.received(connection, FromWorker::Ready { hubs, hub: 0 }, 0, NOW);
+            hub.0.received(connection, FromWorker::Ready { hubs, hub: 0, save: None }, 0, NOW);
             hub.plan();
         }
         hub.0.actions();
@@ -376,7 +377,7 @@ mod tests {
         reports(&mut both, 2, Blame::Hub(1));
         assert_eq!(verdict(&mut both), None);
         reports(&mut both, 0, Blame::Hub(1));
-        assert!(both.0.jobs().is_empty());
+        assert!(both.0.jobs(NOW).is_empty());
         let actions = both.0.actions();
         let Some(FromHub::Verdict { blame: Blame::Hub(1), trouble: sent }) = Hub::sent(&actions, 1).pop()
         else {
@@ -408,7 +409,7 @@ mod tests {
         // The other ranks go on without it.
         let mut hub = at_two_hubs("shrink");
         hub.0.received(2, gives_up, 0, NOW);
-        assert_eq!(hub.0.jobs()[0].workers, [Active, Active, Left]);
+        assert_eq!(hub.0.jobs(NOW)[0].workers, [Active, Active, Left]);
     }
 
     #[test]
@@ -424,6 +425,6 @@ mod tests {
             matches!(Hub::sent(&actions, 5)[..], [FromHub::Verdict { blame: Blame::Rank(1), .. }]),
             "{actions:?}"
         );
-        assert_eq!(hub.0.jobs()[0].workers, [Active, Left]);
+        assert_eq!(hub.0.jobs(NOW)[0].workers, [Active, Left]);
     }
 }

@@ -30,11 +30,12 @@ pub struct MemoryShare {
 
 impl Shares {
     /// Computes the shares of one of the hubs. Takes a while if there are many chunks.
-    pub fn new(contract: &Contract, HubList { hubs, own }: &HubList) -> Self {
+    /// `saves` says that the hub keeps saves of the job.
+    pub fn new(contract: &Contract, HubList { hubs, own }: &HubList, saves: bool) -> Self {
         let chunks = Routes::new(contract, hubs).shares(*own);
         let largest =
             chunks.iter().flatten().map(|&chunk| contract.catalogue.bytes(chunk)).max().unwrap_or(0);
-        let needs = chunks.iter().map(|chunks| needs(contract, chunks)).collect();
+        let needs = chunks.iter().map(|chunks| needs(contract, chunks, saves)).collect();
         Self { needs, largest: Pool::capacity(largest as usize) as u64, chunks }
     }
 
@@ -63,10 +64,10 @@ impl Shares {
 /// Returns the bytes that a hub needs for chunks of the job: the value of each, the contributions to the open step
 /// and the next, the state of optimizers, and the state of each worker. A job that combines in the order of workers
 /// keeps all contributions until the last has arrived; one that waits for lost workers also keeps the value before;
-/// one with racks also keeps the sums of other racks. Workers that are further ahead or read slowly need more, up
+/// one with racks also keeps the sums of other racks; one that is saved also keeps the state that is being written. Workers that are further ahead or read slowly need more, up
 /// to the hub's limit.
-fn needs<'a>(contract: &Contract, chunks: impl IntoIterator<Item = &'a u32>) -> u64 {
-    let kept = 1 + u64::from(contract.terms.policy == LossPolicy::Wait);
+fn needs<'a>(contract: &Contract, chunks: impl IntoIterator<Item = &'a u32>, saves: bool) -> u64 {
+    let kept = 1 + u64::from(contract.terms.policy == LossPolicy::Wait) + u64::from(saves);
     let workers = u64::from(contract.terms.workers);
     let in_order = contract.association == Association::Seats;
     let pushed = 2 * if in_order { workers } else { 1 } + 2 * u64::from(contract.terms.racks.is_some());
@@ -74,7 +75,7 @@ fn needs<'a>(contract: &Contract, chunks: impl IntoIterator<Item = &'a u32>) -> 
         let bytes = contract.catalogue.bytes(chunk);
         let remembered = contract.optimizer(chunk).map_or(0, |optimizer| optimizer.vectors()) as u64;
         Pool::capacity(bytes as usize) as u64 * (kept + pushed)
-            + bytes * remembered
+            + bytes * remembered * (1 + u64::from(saves))
             + Slot::bytes_for(workers)
     };
     chunks.into_iter().map(of).fold(0, u64::saturating_add)
@@ -95,7 +96,7 @@ mod tests {
         let terms: Terms = serde_json::from_str(text).unwrap();
         let contract = terms.contract(&Optimizers::default()).unwrap();
         let shares =
-            Shares::new(&contract, &HubList { hubs: vec![Cores { cores: 8, interfaces: 1 }], own: 0 });
+            Shares::new(&contract, &HubList { hubs: vec![Cores { cores: 8, interfaces: 1 }], own: 0 }, false);
         let memory = shares.fit(64, 8_000_000_000, 64 << 20).unwrap();
         assert!(memory.bytes < 8_000_000_000 && memory.ahead > 1 << 20, "{memory:?}");
         // By hand: three vectors; and for each of 64 ranks at 8 cores, what it may be ahead and behind, and two chunks

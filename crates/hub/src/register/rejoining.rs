@@ -88,8 +88,18 @@ impl Register {
         };
         // No core reports a vector without chunks at this hub, so this hub does not know its steps.
         let fresh_steps = rejoining.is_none().then_some(0);
-        let steps = (0..keys).map(|key| behind(key).copied().or(fresh_steps)).collect();
-        let exact = rejoining.is_some_and(|rejoining| rejoining.leader.is_some());
+        // A restarted hub continues from a save. Every rank learns from which step.
+        let restored = job.saves.steps.as_ref().filter(|_| rejoining.is_none());
+        let steps = match restored {
+            Some(steps) => steps.clone(),
+            None => (0..keys).map(|key| behind(key).copied().or(fresh_steps)).collect(),
+        };
+        let synchronous = job.contract.terms.step_mode == StepMode::Synchronous;
+        let exact = match restored {
+            Some(_) => synchronous,
+            None => rejoining.is_some_and(|rejoining| rejoining.leader.is_some()),
+        };
+        let fresh = fresh && restored.is_none();
         self.send(connection, FromHub::Begin { steps, fresh, exact });
     }
 

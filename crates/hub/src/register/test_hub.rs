@@ -33,7 +33,7 @@ impl Hub {
         let interfaces = vec!["127.0.0.1:1".parse().unwrap()];
         // Enough for one job of [`terms`], and for no more.
         let one = terms(2, "wait").contract(&Optimizers::default()).unwrap();
-        let shares = Shares::new(&one, &HubList { hubs: Self::CORES.to_vec(), own: 0 });
+        let shares = Shares::new(&one, &HubList { hubs: Self::CORES.to_vec(), own: 0 }, false);
         let memory = shares.fit(2, 0, 0).unwrap_err();
         let limits = Limits { jobs: 4, memory, ahead: 1 << 20 };
         Self(Register::new(2, interfaces, Optimizers::default(), limits, Patience::default()))
@@ -55,7 +55,7 @@ impl Hub {
 
     /// A worker says that it is connected to all cores. Leaves it to [`Hub::plan`] which core has which chunk.
     pub(super) fn send_ready(&mut self, connection: u32) {
-        let ready = FromWorker::Ready { hubs: Self::CORES.to_vec(), hub: 0 };
+        let ready = FromWorker::Ready { hubs: Self::CORES.to_vec(), hub: 0, save: None };
         self.0.received(connection, ready, 0, NOW);
     }
 
@@ -63,8 +63,8 @@ impl Hub {
     pub(super) fn plan(&mut self) {
         let actions = self.0.actions();
         for action in &actions {
-            if let Action::Plan { job, contract, hubs } = action {
-                self.0.planned(*job, Shares::new(contract, hubs));
+            if let Action::Plan { job, contract, hubs, saves, .. } = action {
+                self.0.planned(*job, Shares::new(contract, hubs, *saves), Ok(BTreeMap::new()));
             }
         }
         let more = self.0.actions();

@@ -1,9 +1,10 @@
 //! A job's chunks on one core, with what the core knows about the job's workers and racks.
 
-use super::report::{Attempt, Counters};
+use super::report::{Attempt, Counters, Reports, SavedShare};
 use crate::bridge::Bridge;
+use crate::saved::SavedChunk;
 use crate::slot::Slot;
-use crate::terms::Contract;
+use crate::terms::{Contract, StepMode};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use syncline_protocol::memory::{Buffer, Pool};
@@ -56,6 +57,8 @@ pub(super) struct ShardJob {
     /// Restarted workers that another worker must announce, with their attempt.
     pub(super) expected: BTreeMap<u32, Attempt>,
     pub(super) counters: Counters,
+    /// The save that waits for chunks to complete their step.
+    pub(super) saving: Option<SavedShare>,
 }
 
 impl ShardJob {
@@ -79,7 +82,37 @@ impl ShardJob {
             resumed: BTreeSet::new(),
             expected: BTreeMap::new(),
             counters: Counters::default(),
+            saving: None,
         }
+    }
+
+    /// Begins a save that a worker has announced. It replaces one that waits for chunks.
+    pub(super) fn save(&mut self, leader: u32, number: u64, reports: &mut Reports) {
+        if self.saving.as_ref().is_some_and(|saving| saving.number == number) {
+            return;
+        }
+        let asynchronous = self.contract.terms.step_mode == StepMode::Asynchronous;
+        let mut chunks = BTreeMap::new();
+        for (&chunk, slot) in &mut self.slots {
+            slot.save(leader, asynchronous);
+            chunks.extend(slot.take_captured().map(|saved| (chunk, saved)));
+        }
+        self.saving = Some(SavedShare { job: self.number, number, leader, chunks });
+        self.report_save(reports);
+    }
+
+    /// Adds a chunk to the save that waits for it.
+    pub(super) fn add_to_save(&mut self, chunk: u32, saved: SavedChunk, reports: &mut Reports) {
+        if let Some(saving) = &mut self.saving {
+            saving.chunks.insert(chunk, saved);
+            self.report_save(reports);
+        }
+    }
+
+    /// Reports the save once it has all chunks.
+    fn report_save(&mut self, reports: &mut Reports) {
+        let all = self.slots.len();
+        reports.saved.extend(self.saving.take_if(|saving| saving.chunks.len() == all));
     }
 
     /// Sets the memory that the job may use, and the rack of this hub, if the job has racks.

@@ -4,7 +4,7 @@ use super::endpoint::Endpoints;
 use super::job::ShardJob;
 use super::report::Reports;
 use crate::bridge::Sum;
-use crate::frame::RackFrame;
+use crate::frame::{NOTICE, RackFrame, RackRate};
 use syncline_protocol::fault::ProtocolError;
 use syncline_protocol::link::Landing;
 use syncline_protocol::wire::{FrameKind, Header};
@@ -16,6 +16,9 @@ impl ShardJob {
         rack: u32,
         header: Header,
     ) -> Result<(usize, Landing), ProtocolError> {
+        if header.kind == FrameKind::Begin {
+            return Ok((NOTICE, Landing::Aside(self.pool.take(NOTICE))));
+        }
         let unknown = ProtocolError::Unknown(header);
         let frame = rack_frame(header).ok_or(unknown.clone())?;
         let Some(slot) = self.slots.get(&header.chunk) else { return Err(unknown) };
@@ -41,9 +44,14 @@ impl ShardJob {
         landing: Landing,
         endpoints: &mut Endpoints,
         reports: &mut Reports,
-    ) {
+    ) -> Result<(), ProtocolError> {
         let chunk = header.chunk;
         match (rack_frame(header), landing) {
+            (None, Landing::Aside(buffer)) => {
+                let change = buffer.as_slice().try_into().ok().and_then(RackRate::decode);
+                self.pool.give(buffer);
+                self.rack_changes_rate(change.ok_or(ProtocolError::Unknown(header))?, endpoints, reports);
+            }
             (Some(RackFrame::InitialValue), Landing::Aside(buffer)) => {
                 self.update(chunk, endpoints, reports, |slot, context| slot.set(buffer, context));
             }
@@ -58,6 +66,21 @@ impl ShardJob {
                 }
             }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Takes over a learning rate from another rack, and passes it on if it is new here.
+    fn rack_changes_rate(&mut self, change: RackRate, endpoints: &mut Endpoints, reports: &mut Reports) {
+        let RackRate { key, rate, from } = change;
+        let mut news = false;
+        for (&chunk, slot) in &mut self.slots {
+            if self.contract.catalogue.piece(chunk).key == key {
+                news |= slot.set_rate(rate, from);
+            }
+        }
+        if news {
+            self.pass_on_rate(change, endpoints, reports);
         }
     }
 }

@@ -4,7 +4,7 @@ use super::endpoint::Endpoints;
 use super::job::ShardJob;
 use super::report::{DepartedRack, Reports};
 use crate::bridge::{Bridge, Output, Sum, Tools};
-use crate::frame::{PEERS, RackFrame};
+use crate::frame::{NOTICE, PEERS, RackFrame, RackRate};
 use std::sync::Arc;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::wire::{FrameKind, Header};
@@ -36,7 +36,23 @@ impl ShardJob {
         sum_of_all
     }
 
-    /// Sends a chunk's buffer to the hub of a rack, now or once there is a connection.
+    /// Sends a change of the learning rate to other racks.
+    pub(super) fn pass_on_rate(
+        &mut self,
+        change: RackRate,
+        endpoints: &mut Endpoints,
+        reports: &mut Reports,
+    ) {
+        let Some(bridge) = &self.bridge else { return };
+        let header = Header { kind: FrameKind::Begin, epoch: PEERS, sequence: 0, chunk: 0 };
+        for rack in bridge.notified() {
+            let mut buffer = self.pool.take(NOTICE);
+            buffer.as_mut_slice().copy_from_slice(&change.encode());
+            self.send_to_rack(rack, header, Arc::new(buffer), endpoints, reports);
+        }
+    }
+
+    /// Sends a buffer to the hub of a rack, now or once there is a connection.
     pub(super) fn send_to_rack(
         &mut self,
         to: u32,
@@ -50,6 +66,8 @@ impl ShardJob {
         let Endpoints { connections, outgoing } = endpoints;
         match path.connection.and_then(|connection| connections.get_mut(&connection)) {
             Some(endpoint) => outgoing.write(&mut endpoint.link, header, buffer, None),
+            // A rack that has done all its steps needs no other learning rate.
+            None if path.left && header.kind == FrameKind::Begin => {}
             None if path.left => reports.departed.push(DepartedRack { job: self.number, rack: to }),
             None => path.waiting.push((header, buffer)),
         }

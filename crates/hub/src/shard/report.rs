@@ -1,5 +1,6 @@
 //! What a core reports: how much data it has moved, which workers wait, and who is missing or takes part again.
 
+use crate::saved::SavedChunk;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How much data a core has moved for a job.
@@ -107,6 +108,19 @@ pub struct WaitsReport {
     pub waits: Waits,
 }
 
+/// The chunks of one core, all as they are at the same save.
+#[derive(Clone, Debug)]
+pub struct SavedShare {
+    /// The job.
+    pub job: u32,
+    /// The number of the save.
+    pub number: u64,
+    /// The worker that announced the save.
+    pub leader: u32,
+    /// All chunks of the job at this core.
+    pub chunks: BTreeMap<u32, SavedChunk>,
+}
+
 /// Reports that the core's thread has not taken yet.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
@@ -114,4 +128,5 @@ pub(super) struct Reports {
     pub(super) joined: Vec<Joined>,
     pub(super) departed: Vec<DepartedRack>,
     pub(super) waits: Vec<WaitsReport>,
+    pub(super) saved: Vec<SavedShare>,
 }

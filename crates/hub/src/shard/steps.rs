@@ -50,17 +50,19 @@ impl ShardJob {
         };
         f(slot, &mut context);
         self.counters.steps += slot.version() - before;
+        let captured = slot.take_captured();
         if self.contract.terms.policy == LossPolicy::Fail && !self.gone.is_empty() {
             let missing = slot.blocked(&self.active).map_or(Vec::new(), |open| open.missing);
             let missed = missing.into_iter().filter(|worker| self.gone.contains(worker));
             reports.missed.extend(missed.map(|worker| MissedWorker { job: self.number, worker }));
         }
+        let bytes = slot.bytes();
         let Endpoints { connections, outgoing } = endpoints;
         for worker in caught_up {
             if let Some(endpoint) = self.worker_connections[worker as usize]
                 .and_then(|connection| connections.get_mut(&connection))
             {
-                endpoint.ahead = endpoint.ahead.saturating_sub(slot.bytes());
+                endpoint.ahead = endpoint.ahead.saturating_sub(bytes);
             }
         }
         // Usually all replies carry the same value, so its digest is computed once.
@@ -73,7 +75,7 @@ impl ShardJob {
             };
             let kind = FrameKind::Message(value.contributors);
             let header = Header { kind, epoch: self.epoch, sequence: value.version as u32, chunk };
-            self.counters.bytes_out += slot.bytes() as u64;
+            self.counters.bytes_out += bytes as u64;
             let digest = match last.take() {
                 _ if !endpoint.link.checked() => None,
                 Some((buffer, digest)) if Arc::ptr_eq(&buffer, &value.buffer) => Some(digest),
@@ -81,6 +83,9 @@ impl ShardJob {
             };
             last = digest.map(|digest| (Arc::clone(&value.buffer), digest));
             outgoing.write(&mut endpoint.link, header, value.buffer, digest);
+        }
+        if let Some(saved) = captured {
+            self.add_to_save(chunk, saved, reports);
         }
         summed
     }

@@ -4,6 +4,7 @@
 use super::endpoint::Endpoints;
 use super::job::ShardJob;
 use super::report::{Attempt, Blocked, Joined, Reports, Waits, WaitsReport};
+use crate::saved::SavedChunk;
 use crate::slot::{OpenStep, Slot};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,8 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 /// reads nothing from the job's connections until the sweep is complete.
 #[derive(Debug)]
 pub(super) enum Sweep {
-    /// Creates the slots of these chunks. The first `done` exist already.
-    Assign { chunks: Vec<u32>, done: usize },
+    /// Creates the slots of these chunks, from what a save has kept of them, if anything. The first `done` exist already.
+    Assign { chunks: Vec<u32>, done: usize, saved: BTreeMap<u32, SavedChunk> },
     /// Forgets the requests of a worker whose connection is gone.
     Detach { worker: u32 },
     /// Advances all slots after a worker is lost: the others may go on without it.
@@ -69,9 +70,15 @@ impl Sweep {
         endpoints: &mut Endpoints,
         reports: &mut Reports,
     ) -> Option<u32> {
-        if let Self::Assign { chunks, done } = self {
+        if let Self::Assign { chunks, done, saved } = self {
             let more = &chunks[*done..(*done + PART).min(chunks.len())];
-            job.slots.extend(more.iter().map(|&chunk| (chunk, Slot::new(&job.contract, chunk))));
+            for &chunk in more {
+                let mut slot = Slot::new(&job.contract, chunk);
+                if let Some(saved) = saved.remove(&chunk) {
+                    slot.restore(saved);
+                }
+                job.slots.insert(chunk, slot);
+            }
             *done += more.len();
             job.assigned = *done == chunks.len();
             return (!job.assigned).then_some(0);

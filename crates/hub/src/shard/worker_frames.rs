@@ -4,7 +4,7 @@ use super::endpoint::Endpoints;
 use super::job::ShardJob;
 use super::report::{Joined, Reports};
 use crate::bridge::Bridge;
-use crate::frame::{NOTICE, Notice, PEERS, RackFrame, request_of};
+use crate::frame::{NOTICE, Notice, PEERS, RackFrame, RackRate, request_of};
 use crate::slot::Expectation;
 use crate::terms::StepMode;
 use std::collections::BTreeMap;
@@ -151,11 +151,19 @@ impl ShardJob {
         match notice {
             Notice::Rate { rate, key } => {
                 let asynchronous = self.contract.terms.step_mode == StepMode::Asynchronous;
-                let of = |chunk: u32| self.contract.catalogue.piece(chunk).key;
-                let meant =
-                    self.slots.iter_mut().filter(|(chunk, _)| key.is_none_or(|key| of(**chunk) == key));
-                meant.for_each(|(_, slot)| slot.set_rate(rate, worker, asynchronous));
+                let mut changed = BTreeMap::new();
+                for (&chunk, slot) in &mut self.slots {
+                    let of = self.contract.catalogue.piece(chunk).key;
+                    let from = if asynchronous { 0 } else { slot.pushed(worker) + 1 };
+                    if key.is_none_or(|key| of == key) && slot.set_rate(rate, from) {
+                        changed.insert(of, from);
+                    }
+                }
+                for (key, from) in changed {
+                    self.pass_on_rate(RackRate { key, rate, from }, endpoints, reports);
+                }
             }
+            Notice::Save { number } => self.save(worker, number, reports),
             Notice::Admit { worker: newcomer, incarnation } => {
                 if newcomer >= self.contract.terms.workers || newcomer == worker {
                     return Err(ProtocolError::Unknown(header));

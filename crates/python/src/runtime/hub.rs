@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use syncline_diagnostics::{Code, Diagnostic};
@@ -23,13 +24,14 @@ use syncline_hub::join::join;
 use syncline_hub::optimizer::Optimizers;
 use syncline_hub::register::Limits;
 use syncline_hub::serve::Service;
-use syncline_hub::setup::{OpenError, Setup};
-use syncline_hub::status::ask;
+use syncline_hub::setup::{OpenError, SaveSettings, Setup};
+use syncline_hub::status::{ask, save};
 use syncline_hub::terms::Terms;
 use syncline_hub::worker;
 use syncline_hub::worker_settings::WorkerSettings;
 use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::operation::Request;
+use syncline_transport::trust::Trust;
 
 /// The arguments of [`Hub::join`], as JSON. `syncline.hub` writes them, and documents them.
 #[derive(Deserialize)]
@@ -61,6 +63,15 @@ struct ServiceArguments {
     congestion: Option<String>,
     interval_s: f64,
     silence_s: f64,
+    saves: Option<SaveArguments>,
+}
+
+/// Where and how often a hub saves its jobs, as JSON.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SaveArguments {
+    folder: PathBuf,
+    every_s: Option<f64>,
 }
 
 /// What to do if the workers of a job and its hubs do not connect to each other.
@@ -188,6 +199,13 @@ impl HubService {
                 limits: Limits { jobs: arguments.max_jobs, memory: arguments.memory, ahead: arguments.ahead },
                 optimizers: Optimizers::default(),
                 congestion: arguments.congestion,
+                saves: match arguments.saves {
+                    None => None,
+                    Some(SaveArguments { folder, every_s }) => Some(SaveSettings {
+                        folder,
+                        every: every_s.map(|every_s| seconds("every_s", every_s)).transpose()?,
+                    }),
+                },
             };
             Service::open(setup).map_err(|why| {
                 let remedy = match why {
@@ -247,18 +265,45 @@ pub(crate) fn hub_status(
     wait_s: f64,
     key: Option<Secret>,
 ) -> PyResult<String> {
+    let status = ask_hub(py, address, wait_s, key, ask)?;
+    Ok(serde_json::to_string(&status).expect("a status is plain data"))
+}
+
+/// Asks the hub at `address` a question, such as for its status.
+fn ask_hub<T: Send>(
+    py: Python<'_>,
+    address: &str,
+    wait_s: f64,
+    key: Option<Secret>,
+    question: impl FnOnce(
+        SocketAddr,
+        &Trust,
+        Duration,
+        &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<T, String>
+    + Send,
+) -> PyResult<T> {
     let address: SocketAddr =
         address.parse().map_err(|error| PyValueError::new_err(format!("{address}: {error}")))?;
     let raised = Raised::default();
-    let status = detached(py, || {
+    let answer = detached(py, || {
         let wait = seconds("wait_s", wait_s)?;
-        ask(address, &trust(key), wait, &mut || raised.look()).map_err(|why| {
+        question(address, &trust(key), wait, &mut || raised.look()).map_err(|why| {
             let remedy = "check that the hub runs (syncline hub serve --listen ADDRESS), can be reached at \
                           this address, and uses the same key or CA";
             Diagnostic::error(Code::NoMeeting, format!("the hub {address} {why}")).help(remedy).into()
         })
     });
-    Ok(serde_json::to_string(&raised.or(status)?).expect("a status is plain data"))
+    raised.or(answer)
+}
+
+/// Asks the hub at `address` to save its jobs. Returns what has become of each, as JSON; `null` if the hub keeps no
+/// saves. Waits at most `wait_s` seconds for the answer.
+#[pyfunction]
+#[pyo3(signature = (address, wait_s, key=None))]
+pub(crate) fn hub_save(py: Python<'_>, address: &str, wait_s: f64, key: Option<Secret>) -> PyResult<String> {
+    let reports = ask_hub(py, address, wait_s, key, save)?;
+    Ok(serde_json::to_string(&reports).expect("reports are plain data"))
 }
 
 /// Returns whether two levels of hubs may pay (luo2020, section 2.3), and the seconds per byte of both sides

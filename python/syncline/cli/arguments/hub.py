@@ -65,6 +65,15 @@ def serve(
         str | None, typer.Option(metavar="ADDRESS:PORT", help="Serve metrics for Prometheus at this address.")
     ] = None,
     log: Annotated[Log, typer.Option(help="Format of the log on stderr.")] = Log.TEXT,
+    save: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", help="Save jobs to this folder, and continue jobs that a hub has saved there before."
+        ),
+    ] = None,
+    save_every: Annotated[
+        str | None, typer.Option(metavar="TIME", help="With --save: time from one save to the next (default: 60s).")
+    ] = None,
     drain: Annotated[
         float, typer.Option(metavar="SECONDS", min=0, help="Time that running jobs get to finish after SIGTERM.")
     ] = 30.0,
@@ -91,6 +100,8 @@ def serve(
             metrics=metrics,
             log_as_json=log == Log.JSON,
             drain_s=drain,
+            save=save,
+            save_every=save_every,
         )
     )
 
@@ -108,6 +119,24 @@ def hub_status(
     Exit status: 0 done, 2 usage error, 6 the hub does not answer.
     """
     from syncline.cli.commands.hub import status as call
+
+    return call(address, key_file, tls, as_json=json)
+
+
+@app.command("save")
+def hub_save(
+    address: Address = "127.0.0.1",
+    key_file: KeyFile = None,
+    tls: Tls = None,
+    json: Json = False,
+    no_color: NoColour = False,
+) -> int:
+    """Let a hub save its jobs now, each at the end of the step that its ranks are in.
+
+    Exit status: 0 all jobs are saved, 2 usage error or a hub without a folder for saves, 6 the hub does not answer, or
+    a job could not be saved.
+    """
+    from syncline.cli.commands.hub import save as call
 
     return call(address, key_file, tls, as_json=json)
 

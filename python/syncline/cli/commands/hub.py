@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-    from syncline.hub import HubResources, Service
+    from syncline.hub import HubResources, Saves, Service
     from syncline.runtime import Security
 
 FLOAT = 4
 """Bytes in one element of the vectors that the bench exchanges."""
+
+MIN_SAVE_S = 0.1
+"""Shortest interval between saves, in seconds."""
 
 POLL_S = 0.1
 """Interval at which the hub's events and state are polled."""
@@ -46,6 +49,8 @@ class ServeOptions:
     metrics: str | None
     log_as_json: bool
     drain_s: float
+    save: str | None
+    save_every: str | None
 
     def security(self) -> Security:
         """How the hub and its ranks authenticate each other."""
@@ -65,13 +70,25 @@ class ServeOptions:
             congestion=self.congestion,
         )
 
+    def saves(self) -> Saves | None:
+        """Where the hub saves its jobs. Raises :class:`SynclineError` if the interval is invalid or has no folder."""
+        from syncline.hub import Saves
+
+        if self.save is None:
+            if self.save_every is not None:
+                remedy = "add --save FOLDER"
+                message = "an interval between saves needs a folder"
+                raise_errors(error(Code.BAD_VALUE, message, key="--save-every", found=self.save_every, help=remedy))
+            return None
+        return Saves(self.save) if self.save_every is None else Saves(self.save, _seconds(self.save_every))
+
 
 def serve(options: ServeOptions) -> int:
     """Serves until SIGTERM or Ctrl-C; returns the exit status."""
     from syncline.hub import Service
 
-    resources, security = options.resources(), options.security()
-    with Service(options.listen, port=options.port, security=security, resources=resources) as service:
+    resources, security, saves = options.resources(), options.security(), options.saves()
+    with Service(options.listen, port=options.port, security=security, resources=resources, saves=saves) as service:
         signals: list[int] = []
 
         def end(number: int, frame: FrameType | None) -> None:
@@ -103,6 +120,20 @@ def _memory(text: str) -> int:
     return memory
 
 
+def _seconds(text: str) -> float:
+    """Parses ``--save-every``."""
+    key = "--save-every"
+    try:
+        every_s = int(_core.parse_quantity("time", text)) / 1e12
+    except ValueError as problem:
+        remedy = 'write it in seconds, such as "30s"'
+        raise_errors(error(Code.BAD_UNIT, problem.args[0], key=key, found=text, help=remedy))
+    if every_s < MIN_SAVE_S:
+        message = "saves would follow each other too closely"
+        raise_errors(error(Code.BAD_VALUE, message, key=key, found=text, allowed=f"at least {MIN_SAVE_S:g}s"))
+    return every_s
+
+
 def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
     """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end.
 
@@ -131,7 +162,9 @@ WORDS = {
     "listening": "hub listening at {addresses} with {cores}",
     "metrics": "metrics at http://{address}/metrics",
     "job_opened": "job {job} opened",
+    "job_restored": "job {job} continues from its save {why}",
     "job_ended": "job {job} ended",
+    "save_failed": "job {job} was not saved: {why}",
     "job_failed": "job {job} failed: {why}",
     "rank_joined": "job {job}: rank {rank} joined",
     "rank_left": "job {job}: rank {rank} left",
@@ -177,6 +210,27 @@ def status(address: str, key_file: str | None, tls: str | None, *, as_json: bool
 
     show(*overview(found))
     return 0
+
+
+def save(address: str, key_file: str | None, tls: str | None, *, as_json: bool) -> int:
+    """Lets a hub save its jobs; returns the exit status."""
+    from syncline.hub import save as ask
+    from syncline.runtime import Security
+
+    found = ask(address, security=Security(key_file=key_file, tls=tls))
+    if found is None:
+        remedy = "start the hub with syncline hub serve --save FOLDER"
+        raise_errors(error(Code.BAD_VALUE, "the hub has no folder for saves", found=address, help=remedy))
+    status = ExitStatus.PEER if any(each["why"] for each in found) else ExitStatus.DONE
+    if as_json:
+        show_json({"exit_status": status, "jobs": found})
+        return status
+    for each in found:
+        last = "has no save" if each["step"] is None else f"is saved after step {each['step']}"
+        show(f"job {each['job']} {last}" + (f", and has no new save: {each['why']}" if each["why"] else ""))
+    if not found:
+        show("no jobs")
+    return status
 
 
 @dataclass(frozen=True, kw_only=True)
