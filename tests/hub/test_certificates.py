@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import stat
 import subprocess
 import sys
 import threading
+import time
 from array import array
 
 import pytest
@@ -15,7 +18,7 @@ import pytest
 from syncline import SynclineError
 from syncline.hub import Hub, Service, status
 from syncline.hub.certificates import make
-from syncline.runtime import Certificates, Communicator, Security, TimeLimits
+from syncline.runtime import Certificates, Communicator, Security, TimeLimits, renewal
 from tests.hub.test_cli import run, served
 from tests.options import of_rank
 from tests.runtime.jobs import free_port
@@ -213,3 +216,56 @@ def test_the_lines_of_the_guides_work(tmp_path):
         for rank in range(2)
     ]
     assert [rank.wait(timeout=60) for rank in ranks] == [0, 0]
+
+
+def test_certificates_are_renewed_while_a_job_runs(tmp_path):
+    folder = tmp_path / "certs"
+    make(folder)
+    keys = {"w": ("f32", 1000)}
+    old = tmp_path / "old"
+    shutil.copytree(folder, old)
+    with served("--cores", "1", "--tls", str(folder)) as (process, address):
+
+        def join(tls, name):
+            limits = TimeLimits(wait_s=10.0)
+            return Hub.join(address, keys, rank=0, world=1, job=name, security=Security(tls=tls), limits=limits)
+
+        with join(folder, "before") as hub:
+            hub.push_pull("w", array("f", [1.0]) * 1000).wait()
+            make(folder, force=True)
+            process.send_signal(signal.SIGHUP)
+            until = time.monotonic() + 30
+            while True:
+                try:
+                    status(address, security=Security(tls=folder), wait_s=0.2)
+                    break
+                except SynclineError:
+                    assert time.monotonic() < until
+            # The connections that began with the old certificates go on; new ones need the new CA.
+            assert hub.push_pull("w", array("f", [1.0]) * 1000).wait()
+            with join(folder, "after") as other:
+                assert other.push_pull("w", array("f", [1.0]) * 1000).wait()
+            text = why(status, address, exit_status=6, security=Security(tls=old), wait_s=1.0)
+            assert "issued by a different CA" in text
+
+
+def test_new_certificates_that_cannot_be_used_are_not_taken_over(tmp_path):
+    make(tmp_path, force=True)
+    files = Certificates.of(tmp_path, ("rank",))
+    watched = renewal.Watched(files.files, files.read)
+    used = watched.certificates
+    ends = used.ends
+    (tmp_path / "rank.pem").write_text("garbage")
+    with pytest.warns(RuntimeWarning, match=r"the old ones stay until they expire: .*rank\.pem") as warned:
+        for _ in range(10):
+            watched.look()
+    assert (used.ends, len(warned)) == (ends, 1)
+    make(tmp_path, days=90, force=True)
+    watched.look()
+    assert used.ends > ends
+    # Certificates for another job are not for this one; what joins from now on gets them.
+    make(tmp_path, job="other", days=200, force=True)
+    with pytest.warns(RuntimeWarning, match="not for the same hub or rank, and job"):
+        for _ in range(10):
+            watched.look()
+    assert "job other" in Security(tls=tmp_path).secret(("rank",)).names and "job other" not in used.names

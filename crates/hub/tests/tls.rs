@@ -372,3 +372,34 @@ fn a_killed_rank_is_at_fault_within_a_second() {
     child.wait().unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
 }
+
+#[test]
+fn renewed_certificates_hold_for_new_connections_and_existing_ones_go_on() {
+    let now = SystemTime::now();
+    let soon = issue_between(None, 0, now - Duration::from_secs(60), now + Duration::from_secs(3)).unwrap();
+    let (hub, rank) = (identity(&soon, &soon.hub), identity(&soon, soon.rank.as_ref().unwrap()));
+    let old = identity(&soon, soon.rank.as_ref().unwrap());
+    let service = serve(2, 1, &Trust::Tls(hub.clone()));
+    let (address, trust) = (service.interfaces()[0], Trust::Tls(rank.clone()));
+    let exchange = |worker: &Worker| {
+        let mut buffer = vector(2.0, 100_000);
+        let region = buffer.region();
+        let exchange = worker.begin(0, Request::PushPull, region, region, false).unwrap();
+        exchange.pending.wait(WAIT).expect("it completes in time").unwrap();
+        assert!(are(&buffer, 2.0));
+    };
+    let worker = work(address, 0, 1, 100_000, &trust).unwrap();
+    exchange(&worker);
+    let later = issue(None, 0, 1).unwrap();
+    hub.renew(&identity(&later, &later.hub)).unwrap();
+    rank.renew(&identity(&later, later.rank.as_ref().unwrap())).unwrap();
+    thread::sleep(Duration::from_millis(4100));
+    // The certificates with which these connections began have expired.
+    exchange(&worker);
+    drop(worker);
+    exchange(&work(address, 0, 1, 100_000, &trust).unwrap());
+    let asked = |trust: &Trust| ask(address, trust, Duration::from_secs(1), &mut || Ok(()));
+    assert!(asked(&trust).is_ok());
+    let why = asked(&Trust::Tls(old)).unwrap_err();
+    assert!(why.contains("certificate"), "{why}");
+}

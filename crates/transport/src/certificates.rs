@@ -19,7 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use syncline_protocol::handshake::Role;
 use time::OffsetDateTime;
@@ -69,9 +69,16 @@ pub struct Expiry {
     pub ca: i64,
 }
 
-/// A process's certificate and key, and the CA whose certificates it accepts.
+/// A process's certificate and key, and the CA whose certificates it accepts. Clones share what [`Identity::renew`]
+/// replaces.
 #[derive(Clone)]
 pub struct Identity {
+    current: Arc<RwLock<Current>>,
+}
+
+/// What an identity consists of until it is renewed.
+#[derive(Clone)]
+struct Current {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     names: Names,
@@ -81,10 +88,8 @@ pub struct Identity {
 impl fmt::Debug for Identity {
     /// Never shows the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Identity")
-            .field("names", &self.names)
-            .field("expiry", &self.expiry)
-            .finish_non_exhaustive()
+        let Current { names, expiry, .. } = self.current();
+        f.debug_struct("Identity").field("names", &names).field("expiry", &expiry).finish_non_exhaustive()
     }
 }
 
@@ -213,32 +218,53 @@ impl Identity {
             .map_err(mismatch)?;
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
-        Ok(Self {
+        let current = Current {
             client: Arc::new(client),
             server: Arc::new(server),
             names,
             expiry: Expiry { own: ends, ca: ca_ends },
-        })
+        };
+        Ok(Self { current: Arc::new(RwLock::new(current)) })
+    }
+
+    fn current(&self) -> Current {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes over the certificates of another identity. Connections that begin from now on use them, also those of
+    /// clones; connections that exist go on.
+    ///
+    /// # Errors
+    /// The new certificate has other names, so the process could not do what it does. Nothing changes then.
+    pub fn renew(&self, new: &Self) -> Result<(), Flaw> {
+        let new = new.current();
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if new.names != current.names {
+            let why = "is not for the same hub or rank, and job, as the certificate that it replaces";
+            return Err(Flaw::new(Part::Certificate, why));
+        }
+        *current = new;
+        Ok(())
     }
 
     /// The names in the process's own certificate.
-    pub const fn names(&self) -> &Names {
-        &self.names
+    pub fn names(&self) -> Names {
+        self.current().names
     }
 
     /// When the certificates expire.
-    pub const fn expiry(&self) -> Expiry {
-        self.expiry
+    pub fn expiry(&self) -> Expiry {
+        self.current().expiry
     }
 
     /// The configuration of a connecting side whose peer's certificate must have `name`, which is [`HUB`] or [`RANK`].
     pub(crate) fn client(&self, name: &'static str) -> (Arc<ClientConfig>, ServerName<'static>) {
-        (Arc::clone(&self.client), ServerName::try_from(name).expect("HUB and RANK are valid DNS names"))
+        (self.current().client, ServerName::try_from(name).expect("HUB and RANK are valid DNS names"))
     }
 
     /// The configuration of an accepting side.
     pub(crate) fn server(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.server)
+        self.current().server
     }
 }
 
@@ -356,7 +382,7 @@ mod tests {
         let identity = hub(&issued).unwrap();
         assert_eq!(
             identity.names(),
-            &Names { hub: true, jobs: vec!["train-1".to_owned()], ..Names::default() }
+            Names { hub: true, jobs: vec!["train-1".to_owned()], ..Names::default() }
         );
         let now = OffsetDateTime::now_utc().unix_timestamp();
         for end in [identity.expiry().own, identity.expiry().ca] {
@@ -368,7 +394,7 @@ mod tests {
             Identity::new(issued.ca.as_bytes(), one.certificate.as_bytes(), one.key.as_bytes()).unwrap();
         let names =
             Names { rank: true, jobs: vec!["train-1".to_owned()], ranks: vec![1], ..Names::default() };
-        assert_eq!(one.names(), &names);
+        assert_eq!(one.names(), names);
         let lane = |from| Role::Lane { from, to: 0, lane: 0, epoch: 0 };
         assert_eq!(one.names().connects(&lane(1), "train-1"), Ok(()));
         assert!(
@@ -417,6 +443,21 @@ mod tests {
         assert_eq!(flaw, Flaw::new(Part::Ca, "expired on 2024-10-05 00:00 UTC"));
         let flaw = hub(&issue_between(None, 0, day(40_000), day(40_001)).unwrap()).unwrap_err();
         assert_eq!(flaw, Flaw::new(Part::Certificate, "is not valid before 2079-07-08 00:00 UTC"));
+    }
+
+    #[test]
+    fn an_identity_takes_over_new_certificates_only_for_the_same_names() {
+        let (old, new) = (issue(None, 0, 1).unwrap(), issue(None, 0, 20).unwrap());
+        let identity = hub(&old).unwrap();
+        let (clone, before) = (identity.clone(), identity.expiry());
+        identity.renew(&hub(&new).unwrap()).unwrap();
+        assert!(clone.expiry().own > before.own && clone.expiry().ca > before.ca);
+        let rank = new.rank.unwrap();
+        let rank =
+            Identity::new(new.ca.as_bytes(), rank.certificate.as_bytes(), rank.key.as_bytes()).unwrap();
+        let flaw = identity.renew(&rank).unwrap_err();
+        assert_eq!(flaw.part, Part::Certificate);
+        assert!(identity.names().hub && flaw.why.contains("not for the same hub or rank"), "{flaw:?}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.input.problem import bad_value
+from syncline.runtime import renewal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,12 +42,18 @@ class Certificates:
         name = next((name for name in names if (folder / f"{name}.pem").exists()), names[-1])
         return cls(folder / "ca.pem", folder / f"{name}.pem", folder / f"{name}.key")
 
+    @property
+    def files(self) -> tuple[Path, Path, Path]:
+        """The files, by their full names."""
+        ca, certificate, key = (Path(file).absolute() for file in (self.ca, self.certificate, self.key))
+        return ca, certificate, key
+
     def read(self) -> _core.Certificates:
         """Reads the files, and checks that they belong together.
 
         Raises ``SynclineError`` if a file cannot be read, a certificate has expired, or they do not belong together.
         """
-        files = {"ca": Path(self.ca), "certificate": Path(self.certificate), "key": Path(self.key)}
+        files = dict(zip(PARTS, self.files, strict=True))
         ca, certificate = (_read(files[part], "the certificate cannot be read", MAKE) for part in ("ca", "certificate"))
         key = _read_private(files["key"], MAKE)
         try:
@@ -55,6 +62,9 @@ class Certificates:
             part, why = error.args
             raise bad_value("these certificates cannot be used", f"{files[part]}: {why}", help=MAKE) from None
 
+
+PARTS = ("ca", "certificate", "key")
+"""The names of the files of certificates, in their order."""
 
 MAKE = "make all of a job's certificates with: syncline hub certs DIR"
 
@@ -119,12 +129,15 @@ class Security:
     def secret(self, names: Iterable[str]) -> Secret | None:
         """Reads the key or certificates of this process, if it has either; ``names`` are names of files in a folder.
 
+        Certificates are read again when their files change, and then used for new connections.
+
         Raises ``SynclineError`` if they cannot be read, or if both are given.
         """
         if self.key_file is not None and self.tls is not None:
             raise bad_value("certificates and a key are both given", "key_file and tls", help="give one of them")
         if self.tls is not None:
-            return Certificates.of(self.tls, names).read()
+            certificates = Certificates.of(self.tls, names)
+            return renewal.in_use(certificates.files, certificates.read)
         return None if self.key_file is None else read_key(self.key_file)
 
     def check(self, addresses: Iterable[str], key: Secret | None) -> None:

@@ -21,20 +21,18 @@ impl Certificates {
     /// reason.
     #[staticmethod]
     fn read(ca: &[u8], certificate: &[u8], key: &[u8]) -> PyResult<Self> {
-        let identity = Identity::new(ca, certificate, key).map_err(|Flaw { part, why }| {
-            let part = match part {
-                Part::Ca => "ca",
-                Part::Certificate => "certificate",
-                Part::Key => "key",
-            };
-            PyValueError::new_err((part, why))
-        })?;
-        Ok(Self { identity })
+        Ok(Self { identity: Identity::new(ca, certificate, key).map_err(flawed)? })
+    }
+
+    /// Takes over other certificates. Connections that begin from now on use them. Raises `ValueError`, as
+    /// `read`, if they have other names.
+    fn renew(&self, new: &Self) -> PyResult<()> {
+        self.identity.renew(&new.identity).map_err(flawed)
     }
 
     /// When the certificate and the CA's certificate expire, in seconds since 1970.
     #[getter]
-    const fn ends(&self) -> (i64, i64) {
+    fn ends(&self) -> (i64, i64) {
         let Expiry { own, ca } = self.identity.expiry();
         (own, ca)
     }
@@ -48,6 +46,16 @@ impl Certificates {
         let ranks = names.ranks.iter().map(|rank| format!("rank {rank}"));
         roles.map(|(_, name)| name.to_owned()).chain(jobs).chain(ranks).collect()
     }
+}
+
+/// The invalid part, and the reason.
+fn flawed(Flaw { part, why }: Flaw) -> PyErr {
+    let part = match part {
+        Part::Ca => "ca",
+        Part::Certificate => "certificate",
+        Part::Key => "key",
+    };
+    PyValueError::new_err((part, why))
 }
 
 /// What members of a job share: a key, or certificates of one CA.

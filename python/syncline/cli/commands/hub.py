@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -90,6 +91,7 @@ def serve(options: ServeOptions) -> int:
     resources, security, saves = options.resources(), options.security(), options.saves()
     with Service(options.listen, port=options.port, security=security, resources=resources, saves=saves) as service:
         signals: list[int] = []
+        renewed = threading.Event()
 
         def end(number: int, frame: FrameType | None) -> None:
             if signals and number == signal.SIGINT:
@@ -99,6 +101,8 @@ def serve(options: ServeOptions) -> int:
 
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, end)
+        # Certificates are read again when their files change, and at this signal at the latest.
+        signal.signal(signal.SIGHUP, lambda *_: renewed.set())
         log = _Log(as_json=options.log_as_json)
         if options.metrics is not None:
             from syncline.hub.metrics import serve as serve_metrics
@@ -106,7 +110,7 @@ def serve(options: ServeOptions) -> int:
             log.write({"event": "metrics", "address": serve_metrics(service, options.metrics)})
         addresses = service.addresses
         log.write({"event": "listening", "addresses": addresses, "cores": service.status()["cores"]})
-        return _watch(service, log, signals)
+        return _watch(service, log, signals, renewed)
 
 
 def _memory(text: str) -> int:
@@ -134,14 +138,20 @@ def _seconds(text: str) -> float:
     return every_s
 
 
-def _watch(service: Service, log: _Log, signals: Sequence[int]) -> int:
+def _watch(service: Service, log: _Log, signals: Sequence[int], renewed: threading.Event) -> int:
     """Logs events until the hub has ended; returns the exit status. ``signals`` holds those that ask it to end.
 
-    The status is :attr:`ExitStatus.PEER` if the hub failed, or jobs were still running when the drain time ended.
+    ``renewed`` is set to read certificates again. The status is :attr:`ExitStatus.PEER` if the hub failed, or
+    jobs were still running when the drain time ended.
     """
+    from syncline.runtime import renewal
+
     is_draining = False
     while not service.ended:
         time.sleep(POLL_S)
+        if renewed.is_set():
+            renewed.clear()
+            renewal.look()
         for event in service.events():
             log.write(event)
         status = service.status()
