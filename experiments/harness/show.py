@@ -33,7 +33,7 @@ def report(study: Study) -> Iterator[RenderableType]:
         if table.listed:
             yield ""
             yield Text(table.title)
-            yield drawn(table)
+            yield Text(f"  {table.missing}", style="dim") if table.missing else drawn(table)
     for verdict in study.verdicts:
         yield ""
         yield from judged(verdict)

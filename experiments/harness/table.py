@@ -26,6 +26,8 @@ class Table:
     rows: list[tuple[Value, ...]] = field(default_factory=list)
     listed: bool = True
     """Whether the terminal and the page show the table; long tables are only for files and pictures."""
+    missing: str = ""
+    """Why the table has no rows, if it needs data that is not here. Pages then keep theirs."""
 
     def add(self, *values: Value) -> None:
         """Appends a row."""

@@ -31,8 +31,10 @@ def verdicts(study):
 
 
 def table(study, name):
-    """A table of a figure as Markdown."""
+    """A table of a figure as Markdown; None if the data that it needs is not here."""
     (found,) = [each for each in study.tables if each.name == name]
+    if found.missing:
+        return None
     headings, rows = found.headings(), found.shown()
     numbers = [
         heading
@@ -58,9 +60,17 @@ def overview(paper):
 
 
 def compare(page, measured):
-    """Compares the marked parts of a page with measurements, or rewrites them; returns the names of the parts."""
+    """Compares the marked parts of a page with measurements, or rewrites them; returns the names of the parts.
+
+    ``measured`` returns None for parts to be left as they are.
+    """
     written = page.read_text("utf-8")
-    current = _MEASURED.sub(lambda found: found["name"] + found["open"] + measured(found["name"]), written)
+
+    def replaced(found):
+        text = measured(found["name"])
+        return found["name"] + found["open"] + (found["text"] if text is None else text)
+
+    current = _MEASURED.sub(replaced, written)
     if UPDATE:
         page.write_text(current, "utf-8")
     else:

@@ -1,15 +1,12 @@
 """Finds the racks of data centres that are made up, and none where there are none."""
 
-import csv
-import gzip
-
 import numpy as np
 import pytest
 
+from experiments.luo2020.sec625 import zones
 from syncline.distances import Measured, Pair
 from syncline.errors import SynclineError
 from syncline.grouping.synthetic import DataCentre, without_structure
-from tests.conftest import ROOT
 
 pytest.importorskip("scipy")
 pytest.importorskip("sklearn")
@@ -18,8 +15,6 @@ from syncline.grouping.affinity import affinity_accuracy
 from syncline.grouping.clusters import agreement
 from syncline.grouping.search import Settings, find
 from tests.probing.test_schedule import run
-
-IBM = ROOT.parent / "shared" / "data" / "measured" / "network" / "ibm_cloud_latency_matrices.csv.gz"
 
 
 @pytest.mark.parametrize("fan_out", [(), (4,), (2, 2)])
@@ -126,39 +121,9 @@ def test_equal_distances_have_no_structure():
     assert not find(_measured(8, [(a, b) for a in range(8) for b in range(a)])).found
 
 
-CITIES = {
-    "au-syd": "Sydney",
-    "br-sao": "Sao Paulo",
-    "ca-mon": "Montreal",
-    "ca-tor": "Toronto",
-    "eu-de": "Frankfurt",
-    "eu-es": "Madrid",
-    "eu-gb": "London",
-    "in-che": "Chennai",
-    "in-mum": "Mumbai",
-    "jp-osa": "Osaka",
-    "jp-tok": "Tokyo",
-    "us-east": "Washington DC",
-    "us-south": "Dallas",
-}
-
-
-@pytest.mark.skipif(not IBM.exists(), reason="measured latencies of IBM Cloud are not here")
+@pytest.mark.skipif(not zones.FILE.exists(), reason="measured latencies of IBM Cloud are not here")
 def test_regions_are_found_from_latencies_between_zones():
-    with gzip.open(IBM, "rt", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if row["period"] == "16 Aug 2026"]
-    regions = {(row["src"], row["dst"]): float(row["avg_latency_ms"]) for row in rows if row["kind"] == "inter-region"}
-    zones = {(row["src"], row["dst"]): float(row["avg_latency_ms"]) for row in rows if row["kind"] == "inter-AZ"}
-    names = tuple(sorted({zone for pair in zones for zone in pair}))
-    region = [name.rsplit("-", 2)[0] for name in names]
-    pairs = {}
-    for a, one in enumerate(names):
-        for b, other in enumerate(names):
-            # Between zones of different regions, the file has only the latency between the regions.
-            cities = (CITIES[region[a]], CITIES[region[b]])
-            latency = zones.get((one, other)) if region[a] == region[b] else regions.get(cities)
-            if a != b and latency is not None:
-                pairs[a, b] = Pair(rtt_s=latency * 1e-3)
-    found = find(Measured(names, pairs))
-    # Twelve of thirteen: the zones of Toronto are divided between Montreal and Washington, 11 and 16 ms away.
-    assert agreement(np.unique(region, return_inverse=True)[1], np.array(found.groups)) >= 0.85
+    measured = zones.read()
+    region = [zones.region(zone) for zone in measured.hosts]
+    # Not all: the zones of Toronto are divided between Montreal and Washington, 11 and 16 ms away.
+    assert agreement(np.unique(region, return_inverse=True)[1], np.array(find(measured).groups)) >= 0.85

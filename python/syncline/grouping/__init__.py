@@ -24,22 +24,39 @@ from syncline.lazy import lazy
 
 if TYPE_CHECKING:
     from syncline.grouping.affinity import affinity_accuracy
+    from syncline.grouping.clusters import balanced
     from syncline.grouping.drawing import draw
+    from syncline.grouping.embedding import Embedding, embed
     from syncline.grouping.files import read, save
     from syncline.grouping.grouping import Grouping
     from syncline.grouping.search import Settings, find
     from syncline.grouping.synthetic import DataCentre
 
-__all__ = ["DataCentre", "Grouping", "Settings", "affinity_accuracy", "draw", "find", "read", "save"]
+__all__ = [
+    "DataCentre",
+    "Embedding",
+    "Grouping",
+    "Settings",
+    "affinity_accuracy",
+    "balanced",
+    "draw",
+    "embed",
+    "find",
+    "read",
+    "save",
+]
 
 __getattr__ = lazy(
     __name__,
     {
         "DataCentre": "syncline.grouping.synthetic.DataCentre",
+        "Embedding": "syncline.grouping.embedding.Embedding",
         "Grouping": "syncline.grouping.grouping.Grouping",
         "Settings": "syncline.grouping.search.Settings",
         "affinity_accuracy": "syncline.grouping.affinity.affinity_accuracy",
+        "balanced": "syncline.grouping.clusters.balanced",
         "draw": "syncline.grouping.drawing.draw",
+        "embed": "syncline.grouping.embedding.embed",
         "find": "syncline.grouping.search.find",
         "read": "syncline.grouping.files.read",
         "save": "syncline.grouping.files.save",

@@ -1,0 +1,144 @@
+"""luo2020: figures that need no testbed, with checks that share no code with them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+
+from experiments.harness.table import Table
+from experiments.luo2020 import probes, sec625
+from experiments.luo2020.sec625 import zones
+from syncline.grouping import affinity_accuracy, find
+
+LAYOUTS = {"one": probes.ONE, "many": probes.MANY}
+
+
+def shared(one, other):
+    """Length of the common prefix of two positions."""
+    return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=True))))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_triplets_are_those_of_the_definition(layout):
+    """Every triplet of 6.2.5, one by one."""
+    centre = layout.centre(0.5, 1)
+    places, trips = centre.locations.tolist(), probes.round_trips(centre)
+    levels = len(places[0])
+    found, right = {}, 0
+    for c in range(centre.hosts):
+        others = [host for host in range(centre.hosts) if host != c]
+        prefix = {host: shared(places[host], places[c]) for host in others}
+        for a, b in itertools.combinations(others, 2):
+            if prefix[a] == prefix[b]:
+                continue
+            near, far = (a, b) if prefix[a] > prefix[b] else (b, a)
+            key = (levels - prefix[near], levels - prefix[far])
+            found[key] = found.get(key, 0) + 1
+            right += trips[near, c] < trips[far, c]
+    assert layout.compared() == found
+    assert affinity_accuracy(trips, places) == pytest.approx(right / sum(found.values()))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+def test_the_accuracy_of_round_trips_is_that_of_drawn_pairs(layout):
+    """The closed form, compared with draws of the two round trips of each kind of triplet."""
+    chance = np.random.default_rng(0)
+    times, draws = np.array(layout.round_trips_s), 200_000
+    total = 0.0
+    for (near, far), many in layout.compared().items():
+        logs = [np.log(times[each]) + 0.4 * chance.standard_normal(draws) for each in (near, far)]
+        total += many * (logs[0] < logs[1]).mean()
+    drawn = total / sum(layout.compared().values())
+    assert probes.expected_of_round_trips(layout, 0.4) == pytest.approx(drawn, abs=0.003)
+
+
+@pytest.mark.parametrize("load", [0.2, 2.0])
+def test_the_accuracy_of_rates_is_that_of_drawn_links(load):
+    """The closed form, compared with draws of the connections on every link of a path."""
+    chance = random.Random(0)
+    layout, draws = probes.ONE, 4_000
+
+    def poisson(mean):
+        """Arrivals of a process with exponential gaps."""
+        at, count = chance.expovariate(mean), 0
+        while at < 1:
+            at, count = at + chance.expovariate(mean), count + 1
+        return count
+
+    def busiest(level):
+        return max(poisson(load * 2**each) for each in range(level + 1) for _ in range(2))
+
+    total = sum(
+        many * sum(busiest(near) < busiest(far) for _ in range(draws)) / draws
+        for (near, far), many in layout.compared().items()
+    )
+    drawn = total / sum(layout.compared().values())
+    assert probes.expected_of_rates(layout, load) == pytest.approx(drawn, abs=0.02)
+    centres = [layout.centre(0.1, seed) for seed in range(4)]
+    probed = [affinity_accuracy(probes.inverse_rates(each, load), each.locations.tolist()) for each in centres]
+    assert np.mean(probed) == pytest.approx(drawn, abs=0.03)
+
+
+def test_idle_links_say_nothing_about_places():
+    centre = probes.ONE.centre(0.1, 0)
+    assert affinity_accuracy(probes.inverse_rates(centre, 0.0), centre.locations.tolist()) == 0.0
+    assert probes.expected_of_rates(probes.ONE, 0.0) == 0.0
+
+
+def test_fitted_parameters_give_what_they_are_fitted_to():
+    noise, load = probes.noise_for(probes.ONE, 0.813), probes.load_for(probes.MANY, 0.774)
+    assert probes.expected_of_round_trips(probes.ONE, noise) == pytest.approx(0.813, abs=1e-6)
+    assert probes.expected_of_rates(probes.MANY, load) == pytest.approx(0.774, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("gains", "adds", "more"), [((5.0, 8.1), True, True), ((5.0, 4.0), True, False), ((5.0, -1.0), False, False)]
+)
+def test_the_verdicts_about_embeddings_follow_their_gains(gains, adds, more):
+    table = Table("embeddings", "", ("distances", "dimensions", "heights", "alpha", "gain_points"))
+    for alpha, gain in zip(sec625.ALPHAS, gains, strict=True):
+        table.add("round trips", 2, "no", alpha, gain)
+    assert sec625._gain(dict(zip(sec625.ALPHAS, gains, strict=True))).holds == adds
+    assert sec625._alpha(table).holds == more
+
+
+@pytest.mark.parametrize(("trips", "holds"), [(0.9, True), (0.7, False)])
+def test_the_verdict_about_probes_follows_the_accuracy_of_rates(trips, holds):
+    table = Table("loads", "", ("connections", "here", "closed form"))
+    table.add(0.1, 60.0, 60.0)
+    table.add(1.0, 80.0, 80.0)
+    assert sec625._better(table, trips).holds == holds
+
+
+def test_values_of_section_6_2_5_agree_within_three_points():
+    table = Table("accuracy", "", ("what", "paper", "here", "closed form", "verdict"))
+    sec625._row(table, "near", "round trips", 0.93, 0.93)
+    assert sec625._values(table, 0.5, 0.2).holds
+    sec625._row(table, "far", "alpha 1", 0.10)
+    assert not sec625._values(table, 0.5, 0.2).holds
+    assert "far" in sec625._values(table, 0.5, 0.2).measured
+
+
+def test_without_the_file_the_command_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(zones, "FILE", tmp_path / "none.csv.gz")
+    table = sec625._regions()
+    assert not table.rows
+    assert table.missing == "not measured: none.csv.gz is not here"
+
+
+@pytest.mark.skipif(not zones.FILE.exists(), reason="measured latencies of IBM Cloud are not here")
+def test_regions_that_are_found_are_groups():
+    measured = zones.read()
+    groups = find(measured).groups
+    of = [zones.region(zone) for zone in measured.hosts]
+    right = [
+        each
+        for each in set(of)
+        if len({group for group, name in zip(groups, of, strict=True) if name == each}) == 1
+        and len({name for group, name in zip(groups, of, strict=True) if group == groups[of.index(each)]}) == 1
+    ]
+    (row,) = sec625._regions().rows
+    assert row[:3] == (len(of), len(set(of)), len(right))
