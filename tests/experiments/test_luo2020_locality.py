@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from experiments.harness.table import Table
-from experiments.luo2020 import probes, sec625
+from experiments.luo2020 import fig0403, probes, sec625
 from experiments.luo2020.sec625 import zones
 from syncline.grouping import affinity_accuracy, find
 
@@ -142,3 +142,49 @@ def test_regions_that_are_found_are_groups():
     ]
     (row,) = sec625._regions().rows
     assert row[:3] == (len(of), len(set(of)), len(right))
+
+
+@pytest.mark.parametrize(("nodes", "racks"), fig0403.SHAPES)
+@pytest.mark.parametrize("name", fig0403.ALGORITHMS)
+def test_counts_of_figure_4_3_are_those_of_the_closed_forms(name, nodes, racks):
+    placed = fig0403.good(nodes, racks), fig0403.poor(name, nodes, racks)
+    assert all(sorted(each) == sorted(placed[0]) for each in placed), "every rack has its nodes"
+    best, _, worst = fig0403.expected(name, nodes, racks)
+    assert [fig0403.crossing(name, nodes, each) for each in placed] == pytest.approx([best, worst])
+
+
+@pytest.mark.parametrize("name", fig0403.ALGORITHMS)
+def test_on_average_every_algorithm_sends_as_much_between_racks(name):
+    found = [fig0403.crossing(name, 2, placed) for placed in fig0403.orders(2, 2)]
+    assert len(found) == 6
+    assert np.mean(found) == pytest.approx(fig0403.expected(name, 2, 2)[1])
+
+
+def test_orders_are_all_permutations_of_racks():
+    racks = (0, 0, 0, 1, 1, 1)
+    assert sorted(fig0403.orders(3, 2)) == sorted(set(itertools.permutations(racks)))
+
+
+@pytest.mark.parametrize(("poor", "least", "holds"), [(6.0, 2.0, "yyy"), (2.0, 2.0, "nyy"), (6.0, 1.0, "ynn")])
+def test_the_verdicts_of_figure_4_3_follow_the_counts(poor, least, holds):
+    """The numbers of every algorithm but 2-level aggregation, which sends two vectors."""
+    columns = (
+        "nodes",
+        "racks",
+        "algorithm",
+        "orders",
+        "least",
+        "good",
+        "form",
+        "mean",
+        "form_",
+        "poor",
+        "form__",
+        "most",
+    )
+    table = Table("orders", "", columns)
+    for name in fig0403.ALGORITHMS:
+        ends = (2.0, 2.0) if name == fig0403.LEVELS else (least, poor)
+        table.add(2, 2, name, "all 6", ends[0], 2.0, 2.0, 4.0, 4.0, ends[1], 6.0, ends[1])
+    judged = [each(table).holds for each in (fig0403._order, fig0403._best, fig0403._hierarchical)]
+    assert judged == [each == "y" for each in holds]
