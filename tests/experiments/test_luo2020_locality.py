@@ -8,8 +8,9 @@ import random
 import numpy as np
 import pytest
 
+from experiments.harness.runner import Runner
 from experiments.harness.table import Table
-from experiments.luo2020 import fig0403, probes, sec625
+from experiments.luo2020 import fig0403, fig0602, fig0603, probes, sec625, training
 from experiments.luo2020.sec625 import zones
 from syncline.grouping import affinity_accuracy, find
 
@@ -188,3 +189,59 @@ def test_the_verdicts_of_figure_4_3_follow_the_counts(poor, least, holds):
         table.add(2, 2, name, "all 6", ends[0], 2.0, 2.0, 4.0, 4.0, ends[1], 6.0, ends[1])
     judged = [each(table).holds for each in (fig0403._order, fig0403._best, fig0403._hierarchical)]
     assert judged == [each == "y" for each in holds]
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"), [("VGG 11", 132_863_336), ("VGG 19", 143_667_240), ("ResNet 50", 25_557_032)]
+)
+def test_layers_have_the_published_number_of_parameters(name, parameters):
+    assert sum(each for each, _ in training.profile(name)) == parameters
+
+
+@pytest.mark.parametrize("name", ["AlexNet", "VGG 11", "VGG 19", "ResNet 50"])
+def test_sizes_of_table_6_1_are_in_mebibytes(name):
+    counted = 4 * sum(each for each, _ in training.profile(name)) / 2**20
+    assert counted == pytest.approx(training.NETWORKS[name].mebibytes, rel=0.006)
+
+
+@pytest.mark.parametrize("rate", [fig0602.RATE, fig0603.RATE])
+@pytest.mark.parametrize("name", training.FEW)
+@pytest.mark.parametrize("arm", training.ARMS)
+def test_a_step_takes_as_long_as_its_bounds_allow(arm, name, rate):
+    """At least compute or the busiest link; at most both, one after the other, and the time of a last chunk."""
+    network, how = training.NETWORKS[name], training.ARMS[arm]
+    models = 1 if how.hub else 2 * (how.workers - 1) / how.workers
+    link = models * 8 * network.mebibytes * 2**20 / (rate * 1e9)
+    chunk = how.piece * (how.workers + 1) * 8 / (rate * 1e9)
+    found = training.step(Runner(), network, how, rate)
+    assert training.bound(network, how, rate) == max(link, network.seconds)
+    assert max(link, network.seconds) * 0.999 <= found <= link + network.seconds + 2 * chunk
+
+
+@pytest.mark.parametrize(("box", "shards", "verdicts"), [(1.8, 1.0, "yy"), (1.0, 1.0, "nn"), (1.8, 1.5, "yn")])
+def test_the_verdicts_of_figure_6_2_follow_the_gains(box, shards, verdicts):
+    table = made_up_steps(dict.fromkeys(training.NETWORKS, box), shards)
+    assert [each(table).holds for each in (fig0602._faster, fig0602._halved)] == [each == "y" for each in verdicts]
+
+
+@pytest.mark.parametrize(
+    ("large", "small", "step", "verdicts"),
+    [(1.5, 1.0, 1.5, "yyy"), (1.0, 1.0, 1.5, "yny"), (1.5, 1.2, 1.5, "nyy"), (1.5, 1.0, 1.05, "yyn")],
+)
+def test_the_verdicts_of_figure_6_3_follow_the_gains(large, small, step, verdicts):
+    """``step`` is a step with a box, over compute."""
+    gains = {name: large if name in training.LARGE else small for name in training.NETWORKS}
+    table = made_up_steps(gains, 1.0, step)
+    judged = [each(table).holds for each in (fig0603._hidden, fig0603._faster, fig0603._limited)]
+    assert judged == [each == "y" for each in verdicts]
+
+
+def made_up_steps(gains, shards, step=1.0):
+    """Steps of the networks with these throughputs of a box, relative to MXNet's."""
+    arms = list(training.ARMS)
+    columns = ("network", "compute_s", *(f"{arm}_s" for arm in arms), *(f"{arm} gain_ratio" for arm in arms[1:]))
+    table = Table("steps", "", columns)
+    for name, gain in gains.items():
+        seconds = training.NETWORKS[name].seconds
+        table.add(name, seconds, *[step * seconds] * len(arms), shards, gain, gain)
+    return table
