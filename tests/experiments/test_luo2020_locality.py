@@ -10,7 +10,7 @@ import pytest
 
 from experiments.harness.runner import Runner
 from experiments.harness.table import Table
-from experiments.luo2020 import fig0403, fig0602, fig0603, probes, sec625, training
+from experiments.luo2020 import fig0403, fig0404, fig0602, fig0603, probes, sec625, training
 from experiments.luo2020.sec625 import zones
 from syncline.grouping import affinity_accuracy, find
 
@@ -189,6 +189,43 @@ def test_the_verdicts_of_figure_4_3_follow_the_counts(poor, least, holds):
         table.add(2, 2, name, "all 6", ends[0], 2.0, 2.0, 4.0, 4.0, ends[1], 6.0, ends[1])
     judged = [each(table).holds for each in (fig0403._order, fig0403._best, fig0403._hierarchical)]
     assert judged == [each == "y" for each in holds]
+
+
+def test_consistency_is_the_adjusted_mutual_information_of_scikit_learn():
+    metrics = pytest.importorskip("sklearn.metrics")
+    chance = np.random.default_rng(0)
+    partitions = np.stack([chance.permutation(np.repeat(np.arange(4), 6)) for _ in range(3)])
+    # The third is the second, but for two hosts that changed places.
+    partitions[2] = partitions[1]
+    partitions[2][[0, 1]] = partitions[2][[1, 0]]
+    found = fig0404.adjusted(partitions, partitions, 4)
+    for one, other in itertools.product(range(3), repeat=2):
+        expected = metrics.adjusted_mutual_info_score(partitions[one], partitions[other])
+        assert found[one, other] == pytest.approx(expected, abs=1e-9)
+
+
+def test_unrelated_partitions_share_as_much_as_chance_says():
+    draw = np.random.default_rng(1)
+    partitions = np.stack([draw.permutation(np.repeat(np.arange(8), 8)) for _ in range(120)])
+    pairs = fig0404.adjusted(partitions, partitions, 8)[np.triu_indices(120, 1)]
+    assert pairs.mean() == pytest.approx(0, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("fitted", "less", "more", "values"),
+    [
+        ((0.59, 0.76), (0.6, 0.7), True, True),
+        ((0.8, 0.7), (0.6, 0.7), False, False),
+        ((0.6, 0.7), (0.9, 0.7), False, True),
+    ],
+)
+def test_the_verdicts_of_figure_4_4_follow_the_consistency(fitted, less, more, values):
+    table = Table("consistency", "", ("noise", "alpha", "runs", "with each other", "with the rows"))
+    for noise, found in ((0.5, fitted), (0.1, less)):
+        for alpha, each in zip(fig0404.ALPHAS, found, strict=True):
+            table.add(noise, alpha, 100, each, 0.5)
+    assert fig0404._more(table).holds == more
+    assert fig0404._values(table).holds == values
 
 
 @pytest.mark.parametrize(
