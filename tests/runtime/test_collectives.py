@@ -47,10 +47,10 @@ def test_callers_that_poll_get_the_same_sums():
                 for turn in range(100):
                     value = array("q", [ranks.rank + turn])
                     ranks.all_reduce(value).wait()
-                    assert value[0] == 3 + 3 * turn, (turn, value)
+                    assert value[0] == 1 + 2 * turn, (turn, value)
         print("sums are right")
     """
-    assert run(3, body) == ["sums are right"] * 3
+    assert run(2, body) == ["sums are right"] * 2
 
 
 def test_ranks_on_one_machine_share_memory_unless_one_declines():

@@ -220,6 +220,15 @@ fn cpus(member: &MemberSettings, roster: &Roster, lanes: usize) -> Vec<usize> {
     chosen.unwrap_or_default()
 }
 
+/// The settings of an epoch: callers poll only if each member on this machine has a CPU to itself. Otherwise they would take
+/// the CPU from those for whose messages they wait.
+fn without_crowded_polling(member: &MemberSettings, roster: &Roster, settings: Settings) -> Settings {
+    let crowded =
+        roster.neighbours(member.rank).is_some_and(|(neighbours, _)| neighbours > affinity::allowed().len());
+    let polling = if crowded { Duration::ZERO } else { settings.polling };
+    Settings { polling, ..settings }
+}
+
 /// An epoch whose members are connected, or can be.
 struct ConnectedEpoch {
     connection: MemberConnection,
@@ -282,7 +291,7 @@ impl ConnectedEpoch {
         let cpus = cpus(&member, &roster, connections.len());
         let communicator = Communicator::with_coordinator(
             Arc::new(book),
-            settings,
+            without_crowded_polling(&member, &roster, settings),
             roster.epoch,
             (connections, on_demand),
             cpus,

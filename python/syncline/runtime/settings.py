@@ -128,7 +128,8 @@ class Resources:
     poll_s: float = 0.0
     """How long a caller that waits polls before it sleeps, in seconds. Meanwhile it does the work of the lanes itself,
     so small operations need no change of threads, and its CPU is busy. A lane's thread goes on with operations for
-    which nobody waits after this time. 0.001 suits small operations; 0 is kind to the processor."""
+    which nobody waits after this time. 0.001 suits small operations; 0 is kind to the processor. Callers do not poll if
+    the ranks of this machine outnumber its CPUs."""
 
 
 @dataclass(frozen=True, kw_only=True)
