@@ -7,6 +7,7 @@
 - :mod:`~experiments.harness.store`: stores results, so that later commands can reuse them
 - :mod:`~experiments.harness.processes`: simulates long runs in parallel
 - :mod:`~experiments.harness.testbed`: measures on hosts that this machine emulates, for comparison with simulations
+- :mod:`~experiments.harness.cluster`: a testbed that stays up while several things are measured on it
 - :mod:`~experiments.harness.rows`: tables of a run, row by row
 - :mod:`~experiments.harness.experiment`: one figure: its claims, its choices, and functions that measure and draw it
 - :mod:`~experiments.harness.study`: runs an experiment under all its choices

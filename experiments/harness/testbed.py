@@ -2,7 +2,8 @@
 
 ``syncline testbed run SCENARIO`` builds a testbed from a scenario's fabric and runs a program on its hosts.
 Measurements vary between runs, so figures show recorded ones from a file beside their page (:class:`Record`). A command
-may instead measure (:class:`Live`) and, if asked, replace the record.
+may instead measure (:class:`Live`) and, if asked, replace the record. A :class:`Trial` is a program that is timed
+several times; a :class:`Session` makes several measurements on one testbed.
 """
 
 from __future__ import annotations
@@ -81,11 +82,40 @@ class Measurement:
     """Steal time during a round, in cores; the maximum over rounds. Unlike ``others``, it is unknown before the run."""
 
 
+@dataclass(frozen=True)
+class Session:
+    """Several measurements on one testbed that belong together, such as a job before and after a link changes."""
+
+    name: str
+    """Key of its measurements in the record."""
+    make: Callable[[str], Mapping[str, Any]]
+    """Makes the measurements: plain data for JSON. Its argument is a Python interpreter for the programs on hosts. It
+    raises ``RuntimeError`` if a program fails."""
+    torch: bool = False
+    """Whether the interpreter needs PyTorch."""
+    quick: bool = False
+    """Whether it measures less than a record should have."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a session measured."""
+
+    values: Mapping[str, Any]
+    others: float
+    """As in :class:`Measurement`, for the time just before the session."""
+    made: str = ""
+    stolen: float = 0.0
+
+
 class Bench(Protocol):
     """A source of measurements."""
 
     def measure(self, trial: Trial) -> Measurement | str:
         """The measurement of a trial, or the reason why there is none."""
+
+    def collect(self, session: Session) -> Measured | str:
+        """What a session measured, or the reason why there is nothing."""
 
 
 @dataclass
@@ -99,6 +129,11 @@ class Record:
         """The recorded measurement of a trial."""
         found = self.kept().get("trials", {}).get(trial.name)
         return "not recorded" if found is None else Measurement(**found)
+
+    def collect(self, session: Session) -> Measured | str:
+        """The recorded measurements of a session."""
+        found = self.kept().get("sessions", {}).get(session.name)
+        return "not recorded" if found is None else Measured(**found)
 
     def kept(self) -> dict[str, Any]:
         """The content of the record's file; empty if there is none."""
@@ -118,6 +153,9 @@ class Live:
     patience_s: float = 0.0
     """Longest wait before each round for the machine to become idle."""
     found: dict[str, Measurement] = field(default_factory=dict)
+    collected: dict[str, Measured] = field(default_factory=dict)
+    rough: set[str] = field(default_factory=set)
+    """Names of quick sessions, which are not recorded."""
 
     def measure(self, trial: Trial) -> Measurement | str:
         """Runs a trial's program :attr:`rounds` times."""
@@ -139,11 +177,32 @@ class Live:
             except RuntimeError as problem:
                 self.tell(f"failed: {problem}")
                 return "failed"
-            made = f"{datetime.now(UTC).date()}, syncline {syncline.__version__}"
+            made = stamp()
             median, least = statistics.median(times), min(times)
             shares = round(others, 2), made, round(stolen, 3)
             self.found[trial.name] = Measurement(median, least, len(times), *shares)
         return self.found[trial.name]
+
+    def collect(self, session: Session) -> Measured | str:
+        """Makes the measurements of a session, once."""
+        if (why := cannot_emulate()) is not None:
+            return why
+        python = sys.executable if not session.torch or find_spec("torch") else self.gloo
+        if python is None:
+            return "needs PyTorch"
+        if session.name not in self.collected:
+            self.tell(session.name)
+            others = self._quiet()
+            began, before = time.monotonic(), stolen_s()
+            try:
+                values = session.make(python)
+            except (RuntimeError, SynclineError) as problem:
+                self.tell(f"failed: {problem}")
+                return "failed"
+            stolen = (stolen_s() - before) / (time.monotonic() - began)
+            self.collected[session.name] = Measured(values, round(others, 2), stamp(), round(stolen, 3))
+            self.rough |= {session.name} if session.quick else set()
+        return self.collected[session.name]
 
     def _quiet(self) -> float:
         """Waits for an idle machine, up to ``patience_s``; returns the cores that are busy at the end."""
@@ -157,16 +216,19 @@ class Live:
 
         Leaves out measurements made while the machine was busy with other work.
         """
-        kept = Record(folder).kept().get("trials", {})
-        trials = dict(kept)
-        for name, each in self.found.items():
-            if each.others > QUIET:
-                self.tell(f"not recorded, because other processes kept {each.others:g} cores busy: {name}")
-            elif each.stolen > STOLEN:
-                self.tell(f"not recorded, because the hypervisor took {each.stolen:g} cores away: {name}")
-            else:
-                trials[name] = asdict(each)
-        form = {"machine": machine(), "trials": dict(sorted(trials.items()))}
+        kept = Record(folder).kept()
+        form: dict[str, Any] = {"machine": machine()}
+        for kind, found in (("trials", self.found), ("sessions", self.collected)):
+            entries = dict(kept.get(kind, {}))
+            for name, each in found.items():
+                if (why := "it is a quick one" if name in self.rough else unfit(each)) is not None:
+                    self.tell(f"not recorded, because {why}: {name}")
+                else:
+                    entries[name] = asdict(each)
+            if entries:
+                form[kind] = dict(sorted(entries.items()))
+        if len(form) == 1:
+            return  # nothing has ever been recorded
         (folder / RECORD).write_text(json.dumps(form, indent=1) + "\n", "utf-8")
 
 
@@ -178,11 +240,20 @@ class Nothing:
         """Always ``"not measured"``."""
         return "not measured"
 
+    def collect(self, _: Session) -> Measured | str:
+        """Always ``"not measured"``."""
+        return "not measured"
+
 
 def cannot(trial: Trial) -> str | None:
     """Why this machine cannot run a trial, in a few words; ``None`` if it can."""
     if trial.scenario is None:
         return None if shutil.which(trial.program[0]) else f"needs {trial.program[0]}"
+    return cannot_emulate()
+
+
+def cannot_emulate() -> str | None:
+    """Why this machine cannot run a testbed, in a few words; ``None`` if it can."""
     if os.geteuid() != 0:
         return "needs root"
     try:
@@ -190,6 +261,20 @@ def cannot(trial: Trial) -> str | None:
     except SynclineError:
         return "needs network namespaces"
     return None
+
+
+def unfit(found: Measurement | Measured) -> str | None:
+    """Why a measurement is not fit for a record; ``None`` if it is."""
+    if found.others > QUIET:
+        return f"other processes kept {found.others:g} cores busy"
+    if found.stolen > STOLEN:
+        return f"the hypervisor took {found.stolen:g} cores away"
+    return None
+
+
+def stamp() -> str:
+    """The date and version of a measurement that is made now."""
+    return f"{datetime.now(UTC).date()}, syncline {syncline.__version__}"
 
 
 def stolen_s() -> float:
