@@ -10,7 +10,6 @@ orders are random, and nearly equal; the others are the order found after 1 to 2
 from __future__ import annotations
 
 import json
-import random
 import statistics
 import subprocess
 import sys
@@ -23,7 +22,11 @@ from peers import arguments, output_of, with_mpi
 from requirement import print_out, requirement
 
 from syncline.distances import Measured, read
-from syncline.reordering import reorder
+
+# The project's folder, which has the experiments: they measure orders, too.
+sys.path.append(str(Path(__file__).parents[1]))
+
+from experiments.luo2020.orders import PLANS, PROGRAM, costs, shuffled, spearman, swapped
 
 HOSTS = 16
 SPEC = """\
@@ -34,27 +37,6 @@ fabric:
 """
 BYTES = 26_214_400
 RANDOM_ORDERS = 20
-PLANS = {name: name for name in ("ring", "halving_doubling", "double_binary_tree")} | {"bcube": "bcube(base=4)"}
-PROGRAM = str(Path(__file__).parent / "orders.py")
-
-
-def shuffled(count: int, seed: int) -> list[list[int]]:
-    """Random orders."""
-    rng = random.Random(seed)  # noqa: S311 - no secrets
-    return [rng.sample(range(HOSTS), HOSTS) for _ in range(count)]
-
-
-def swapped(order: list[int], count: int, seed: int) -> list[list[int]]:
-    """Orders that differ from one by 1, 2 and more random swaps."""
-    rng = random.Random(seed)  # noqa: S311 - no secrets
-    found = []
-    for swaps in range(1, count + 1):
-        changed = list(order)
-        for _ in range(swaps):
-            a, b = rng.sample(range(HOSTS), 2)
-            changed[a], changed[b] = changed[b], changed[a]
-        found.append(changed)
-    return found
 
 
 def probe(called: str, folder: Path) -> Measured:
@@ -66,33 +48,15 @@ def probe(called: str, folder: Path) -> Measured:
     return read(str(out))
 
 
-def found_order(measured: Measured, plan: str, start: list[int]) -> list[int]:
-    """The order that is found for a plan."""
-    names = [measured.hosts[host] for host in start]
-    return [measured.hosts.index(name) for name in reorder(measured, algorithm=plan, order=names).hosts]
-
-
-def cost(measured: Measured, plan: str, order: list[int]) -> float:
-    """What an order costs by the model."""
-    names = [measured.hosts[host] for host in order]
-    return reorder(measured, algorithm=plan, order=names, proposals=1).cost_before_s
-
-
 def times(called: str, python: str, library: str, plan: str, nbytes: int, orders: list[list[int]]) -> list[float]:
     """Measured seconds of each order."""
     listed = ";".join(",".join(map(str, order)) for order in orders)
-    program = [python, "-W", "ignore", PROGRAM, library, plan, str(nbytes), listed]
+    program = [python, "-W", "ignore", str(PROGRAM), library, plan, str(nbytes), listed]
     output = output_of([*TESTBED, "run", called, "--", *program])
     line = next(line for line in output.splitlines() if "[" in line and line.rstrip().endswith("]") and "," in line)
     return [
         float(each) for each in json.loads(line[line.index("[", line.index("]") if line.startswith("[0]") else 0) :])
     ]
-
-
-def ranks(values: list[float]) -> list[float]:
-    """The rank of each value; equal ones share their mean rank."""
-    ordered = sorted(values)
-    return [ordered.index(value) + (ordered.count(value) - 1) / 2 for value in values]
 
 
 def compared(name: str, better: float, others: list[float]) -> str:
@@ -117,14 +81,14 @@ def main(given: list[str]) -> None:
         output_of([*TESTBED, "up", str(bed)])
         try:
             measured = probe(called, Path(folder))
-            start = shuffled(1, 99)[0]
+            start = shuffled(HOSTS, 1, 99)[0]
             for case in cases:
                 if case == "gloo" and python:
-                    order = found_order(measured, "ring", start)
-                    seconds = times(called, python, "gloo", "", BYTES, [order, *shuffled(RANDOM_ORDERS, 1)])
+                    order = costs(measured, "ring", start).best
+                    seconds = times(called, python, "gloo", "", BYTES, [order, *shuffled(HOSTS, RANDOM_ORDERS, 1)])
                     print_out(compared("Gloo", seconds[0], seconds[1:]))
                 elif case == "mpi" and (mpi := with_mpi(folder)):
-                    orders = [found_order(measured, "ring", start), *shuffled(RANDOM_ORDERS, 1)]
+                    orders = [costs(measured, "ring", start).best, *shuffled(HOSTS, RANDOM_ORDERS, 1)]
                     seconds = [
                         statistics.median(measure_mpi(called, called, mpi, BYTES, ",".join(map(str, each))).seconds)
                         for each in orders
@@ -132,15 +96,15 @@ def main(given: list[str]) -> None:
                     print_out(compared("Open MPI", seconds[0], seconds[1:]))
                 elif case in PLANS:
                     plan = PLANS[case]
-                    order = found_order(measured, plan, start)
-                    orders = [*shuffled(10, 2), *swapped(order, 20, 3)]
+                    model = costs(measured, plan, start)
+                    orders = [*shuffled(HOSTS, 10, 2), *swapped(model.best, 20, 3)]
                     seconds = times(called, sys.executable, "syncline", plan, BYTES, orders)
-                    predicted = [cost(measured, plan, each) for each in orders]
-                    spearman = statistics.correlation(ranks(predicted), ranks(seconds))
-                    at_random = statistics.correlation(ranks(predicted[:10]), ranks(seconds[:10]))
+                    predicted = [model.of(each) for each in orders]
+                    every = spearman(predicted, seconds)
+                    at_random = spearman(predicted[:10], seconds[:10])
                     print_out(
-                        f"{plan}: Spearman's correlation of predicted and measured orders {spearman:.2f} "
-                        f"{requirement(spearman, 0.9)}; of the 10 random ones {at_random:.2f}; "
+                        f"{plan}: Spearman's correlation of predicted and measured orders {every:.2f} "
+                        f"{requirement(every, 0.9)}; of the 10 random ones {at_random:.2f}; "
                         f"{min(seconds):.2f} to {max(seconds):.2f} s"
                     )
         finally:

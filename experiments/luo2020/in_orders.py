@@ -1,6 +1,6 @@
 """One host's process in all-reduces under many orders of ranks, by Gloo or by the executor, without starting anew.
 
-Usage: orders.py LIBRARY PLAN BYTES ORDERS. ``LIBRARY`` is gloo or syncline, ``PLAN`` the executor's plan, and
+Usage: in_orders.py LIBRARY PLAN BYTES ORDERS. ``LIBRARY`` is gloo or syncline, ``PLAN`` the executor's plan, and
 ``ORDERS`` lists orders of hosts, as ``3,1,2,0;0,1,2,3``. The first host prints the median seconds of each order as a
 list in JSON. Gloo needs PyTorch alone.
 """
@@ -50,23 +50,24 @@ def gloo(nbytes: int) -> Joined:
 
 
 def executor(plan: str, nbytes: int) -> Joined:
-    """All-reduces of the executor; each order is a job of its own."""
+    """All-reduces of the executor; each order is a group of the job, over the same connections."""
     from contextlib import contextmanager
 
-    from syncline.runtime import Communicator, Plans, Resources, Rule, Security
+    from syncline.runtime import Communicator, Plans, Resources, Rule, Security, TimeLimits
 
     vector = array("f", [1.0]) * (nbytes // 4)
+    ranks = Communicator.join(
+        security=Security(insecure=True),
+        resources=Resources(congestion="cubic"),
+        limits=TimeLimits(interval_s=1.0, silence_s=20.0),  # many ranks share the machine's cores
+    )
 
     @contextmanager
     def joined(number: int, order: list[int]) -> Iterator[Callable[[], object]]:
-        with Communicator.join(
-            job=f"order {number}",
-            plans=Plans(rules=[Rule("all_reduce", plan)], order=order),
-            security=Security(insecure=True),
-            resources=Resources(congestion="cubic"),
-        ) as ranks:
-            yield lambda: ranks.all_reduce(vector).wait()
-            ranks.barrier().wait()
+        plans = Plans(rules=[Rule("all_reduce", plan)], order=order)
+        with ranks.group(range(ranks.world), f"order {number}", plans=plans) as group:
+            yield lambda: group.all_reduce(vector).wait()
+            group.barrier().wait()
 
     return joined
 
