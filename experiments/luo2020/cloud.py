@@ -24,6 +24,9 @@ RATE = 200e6
 """Bits per second of a host, and of the link from each rack to the core."""
 NBYTES = 2 << 20
 """Size of the vectors."""
+PARTS = {"halving_doubling": 2, "double_binary_tree": 2, "bcube": 4, "two_level": HOSTS // RACKS}
+"""The largest message of a plan is the vector over this; without an entry, over the number of ranks. The executor cuts
+vectors so that no message is larger than 64 KiB."""
 TENANTS = [
     {
         "name": "batch",
@@ -78,7 +81,7 @@ def predicted_s(
         "collectives": {
             "all_reduce": "baseline",
             "algorithms": {"default": {"all_reduce": plan}},
-            "chunks": cut(nbytes, len(order) * MESSAGE),
+            "chunks": cut(nbytes, PARTS.get(plan.partition("(")[0], len(order)) * MESSAGE),
             "min_chunk": "4B",
             "issue_threshold": "unlimited",
             "issue_batch": "unlimited",

@@ -35,6 +35,16 @@ def shuffled(hosts: int, count: int, seed: int) -> list[list[int]]:
     return [rng.sample(range(hosts), hosts) for _ in range(count)]
 
 
+def written(order: Sequence[int]) -> str:
+    """An order as text: ``3,1,2,0``."""
+    return ",".join(map(str, order))
+
+
+def parsed(order: str) -> list[int]:
+    """An order from text."""
+    return [int(host) for host in order.split(",")]
+
+
 def swapped(order: Sequence[int], count: int, seed: int) -> list[list[int]]:
     """Orders that differ from one by 1, 2 and more random swaps."""
     rng = random.Random(seed)  # noqa: S311 - no secrets

@@ -22,19 +22,18 @@ ACROSS = [4 * rack + place for place in range(4) for rack in range(4)]
 
 
 @pytest.mark.parametrize(
-    ("plan", "order", "vectors"),
+    ("plan", "order", "vectors", "nbytes"),
     [
         # A ring sends 2 (N - 1) / N vectors over each hop; 1 or 4 hops share the link of a rack.
-        ("ring", IN_RACKS, 1.875),
-        ("ring", ACROSS, 4 * 1.875),
+        ("ring", IN_RACKS, 1.875, 1 << 20),
+        ("ring", ACROSS, 4 * 1.875, 1 << 20),
         # Flat: 4 hosts of a rack send 12 of 16 blocks to other racks, and as many sums.
-        ("parameter_server", IN_RACKS, 4 * 2 * 12 / 16),
+        ("parameter_server", IN_RACKS, 4 * 2 * 12 / 16, 1 << 20),
         # On two levels, one chunk: 2 * 3/4 vectors within racks, then 4 hosts send 2 * 3/4 of a quarter each.
-        ("two_level(group=4)", IN_RACKS, 1.5 + 4 * 1.5 / 4),
+        ("two_level(group=4)", IN_RACKS, 1.5 + 4 * 1.5 / 4, 256 << 10),
     ],
 )
-def test_simulations_of_the_cloud_match_calculations_by_hand(plan, order, vectors):
-    nbytes = 1 << 20
+def test_simulations_of_the_cloud_match_calculations_by_hand(plan, order, vectors, nbytes):
     by_hand = vectors * 8 * nbytes / (200e6 * 1448 / 1514)
     assert cloud.predicted_s(RUNNER, plan, order, nbytes) == pytest.approx(by_hand, rel=0.03)
 
@@ -83,6 +82,7 @@ def test_swapped_orders_differ_by_few_swaps():
     once, *_, often = orders.swapped(IN_RACKS, 10, 1)
     assert sum(a != b for a, b in zip(once, IN_RACKS, strict=True)) == 2
     assert sorted(often) == IN_RACKS
+    assert orders.parsed(orders.written(often)) == often
 
 
 def test_percentiles_are_those_by_rank():
@@ -200,7 +200,8 @@ def test_pairs_that_share_a_link_have_a_part_of_it():
 
 def test_mean_round_trips_are_those_of_two_seconds():
     pulse = {"at_s": [0.0, 1.0, 2.5, 3.0], "seconds": [1.0, 3.0, 5.0, 5.0]}
-    assert fig0401._windows(pulse) == [(1.0, mean([1.0, 3.0])), (3.0, 5.0)]
+    assert fig0401.windows(pulse) == [(1.0, mean([1.0, 3.0])), (3.0, 5.0)]
+    assert fig0401.summary(pulse) == {"parts": [1, 1, 3, 5, 5], "at_s": [1.0, 3.0], "mean_s": [2.0, 5.0]}
 
 
 def test_measured_orders_are_spread_from_the_fastest_to_the_slowest():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from experiments.harness.runner import Runner
+    from syncline.distances import Pair
 
 FOLDER = Path(__file__).parent
 PULSE = FOLDER / "pulse.py"
@@ -38,6 +39,8 @@ NBYTES, ROUNDS, SEED = 1 << 20, 60, 7
 QUEUE = 1e6
 """Bytes of the queue at each port of a switch: the testbed's default."""
 FASTER, STEEP = 2.0, 2.0
+PARTS = (0.0, 0.05, 0.5, 0.95, 1.0)
+"""Percentiles of tables, as fractions."""
 
 PAIRS = Claim(
     "luo-fig0401",
@@ -97,7 +100,7 @@ def _rates(found: Measured | str) -> Table:
         if isinstance(found, str):
             table.add(name, low, fast, found, *[None] * 5)
             continue
-        rates = [rate / 1e6 for a, b, rate in found.values["rates"] if (rack(a) == rack(b)) == same]
+        rates = [rate / 1e6 for a, b, rate in _measured(found) if (rack(a) == rack(b)) == same]
         table.add(name, low, fast, *[percentile(rates, part) for part in (0.0, 0.1, 0.5, 0.9, 1.0)], len(rates))
     return table
 
@@ -107,35 +110,45 @@ def _times(runner: Runner, found: Measured | str) -> Table:
     table = Table(
         "times",
         "Round trips of 4 B (single ones, and means over 2 s), and all-reduces of 1 MiB by a ring in a random order",
-        ("what", "tenants", "predicted_s", "P5_s", "P50_s", "P95_s", "least_s", "largest_s"),
+        ("what", "tenants", "predicted_s", "least_s", "P5_s", "P50_s", "P95_s", "largest_s"),
     )
     ring = predicted_s(runner, "ring", _order(), NBYTES)
     full = 2 * 8 * QUEUE / RATE
     for what, key, of, alone, shared in (
-        ("round trip", "pulse", lambda each: each["seconds"], None, full),
-        ("mean round trip over 2 s", "pulse", _means, None, full),
-        ("all-reduce", "rings", lambda each: each["ring"], ring, None),
+        ("round trip", "pulse", lambda each: each["parts"], None, full),
+        ("mean round trip over 2 s", "pulse", lambda each: _parts(each["mean_s"]), None, full),
+        ("all-reduce", "rings", lambda each: _parts(each["ring"]), ring, None),
     ):
         for tenants, predicted in (("off", alone), ("on", shared)):
             if isinstance(found, str):
                 table.add(what, tenants, predicted, found, *[None] * 4)
                 continue
-            times = of(found.values[key][tenants])
-            parts = [percentile(times, part) for part in (0.05, 0.5, 0.95)]
-            table.add(what, tenants, predicted, *parts, min(times), max(times))
+            table.add(what, tenants, predicted, *of(found.values[key][tenants]))
     return table
+
+
+def _parts(seconds: Sequence[float]) -> list[float]:
+    return [percentile(seconds, part) for part in PARTS]
 
 
 def _order() -> list[int]:
     return shuffled(HOSTS, 1, SEED)[0]
 
 
-def _means(pulse: Mapping[str, Sequence[float]]) -> list[float]:
-    """The mean round trip in each stretch of time."""
-    return [value for _, value in _windows(pulse)]
+def _measured(found: Measured) -> list[tuple[int, int, int]]:
+    """The measured pairs: from, to, and bytes per second."""
+    rows = enumerate(found.values["rates"])
+    return [(a, b, rate) for a, row in rows for b, rate in enumerate(row) if rate is not None]
 
 
-def _windows(pulse: Mapping[str, Sequence[float]]) -> list[tuple[float, float]]:
+def summary(pulse: Mapping[str, Sequence[float]]) -> dict[str, list[float]]:
+    """Round trips as they are recorded: some percentiles of all, and the mean of each stretch of time."""
+    at, means = zip(*windows(pulse), strict=True)
+    parts = _parts(pulse["seconds"])
+    return {"parts": parts, "at_s": list(at), "mean_s": [round(each, 7) for each in means]}
+
+
+def windows(pulse: Mapping[str, Sequence[float]]) -> list[tuple[float, float]]:
     """The middle of each stretch of time, and the mean round trip in it."""
     stretches: dict[int, list[float]] = {}
     for at, seconds in zip(pulse["at_s"], pulse["seconds"], strict=True):
@@ -149,10 +162,11 @@ def _listed(found: Measured | str) -> list[Table]:
     latency = Table("latency", "Mean round trips over time", ("tenants", "at_s", "mean_s"), listed=False)
     rings = Table("rings", "All-reduces", ("tenants", "seconds_s"), listed=False)
     if not isinstance(found, str):
-        for a, b, rate in found.values["rates"]:
+        for a, b, rate in _measured(found):
             pairs.add(a, b, rate / 1e6)
         for tenants in ("off", "on"):
-            for at, value in _windows(found.values["pulse"][tenants]):
+            pulse = found.values["pulse"][tenants]
+            for at, value in zip(pulse["at_s"], pulse["mean_s"], strict=True):
                 latency.add(tenants, at, value)
             for seconds in found.values["rings"][tenants]["ring"]:
                 rings.add(tenants, seconds)
@@ -164,7 +178,7 @@ def _pairs(found: Measured | str) -> Verdict:
     if isinstance(found, str):
         ratio, said = fast / slow, f"up to {fast / slow:.2f} times without other tenants (predicted: {found})"
     else:
-        rates = [rate for *_, rate in found.values["rates"]]
+        rates = [rate for *_, rate in _measured(found)]
         parts = [percentile(rates, part) for part in (0.1, 0.9, 0.0, 1.0)]
         ratio = parts[1] / parts[0]
         said = (
@@ -187,7 +201,7 @@ def _latency(found: Measured | str) -> Verdict:
     )
     if isinstance(found, str):
         return LATENCY.judged(holds=False, measured=f"at most {1e3 * full:.0f} ms (predicted: {found})", why=why)
-    means = {tenants: _means(found.values["pulse"][tenants]) for tenants in ("off", "on")}
+    means = {tenants: found.values["pulse"][tenants]["mean_s"] for tenants in ("off", "on")}
     ratios = {tenants: percentile(of, 0.95) / percentile(of, 0.05) for tenants, of in means.items()}
     said = [
         f"tenants {tenants}: P95 of means over 2 s {ratios[tenants]:.1f} times P5, up to {digits(1e3 * max(of))} ms"
@@ -222,17 +236,20 @@ def session(python: str, *, quick: bool) -> dict[str, Any]:
     racks: list[int] | None = None
     arms = {"ring": ("ring", racks)}
     rings, pulses = {}, {}
+
+    def rate(pair: Pair | None) -> int | None:
+        return round(pair.rate_bytes_per_s) if pair is not None and pair.rate_bytes_per_s else None
+
     with cluster(CLOUD, python, traffic=TENANTS) as bed:
         # Plans number ranks in the order of hosts of this run.
         measured = bed.probe("rate")
         for tenants in ("on", "off"):
             bed.traffic(on=tenants == "on")
-            (pulses[tenants],) = bed.run([str(PULSE), str(seconds), str(INTERVAL_S)], ENDS)
+            (pulse,) = bed.run([str(PULSE), str(seconds), str(INTERVAL_S)], ENDS)
+            pulses[tenants] = summary(pulse)
             bed.traffic(on=tenants == "on")
             (rings[tenants],) = bed.run([str(IN_GROUPS), str(NBYTES), str(rounds), json.dumps(arms)], _order())
-    rates = [
-        (a, b, round(pair.rate_bytes_per_s)) for (a, b), pair in sorted(measured.pairs.items()) if pair.rate_bytes_per_s
-    ]
+    rates = [[rate(measured.pairs.get((a, b))) for b in range(HOSTS)] for a in range(HOSTS)]
     return {"rates": rates, "pulse": pulses, "rings": rings}
 
 

@@ -16,7 +16,7 @@ from experiments.harness.testbed import Measured, Session
 from experiments.luo2020.beside import CALIBRATED
 from experiments.luo2020.cloud import CLOUD, HOSTS, RACKS, judged, percentile, predicted_s, rack
 from experiments.luo2020.exchange import NEAR, host_costs
-from experiments.luo2020.orders import PROGRAM, shuffled
+from experiments.luo2020.orders import PROGRAM, parsed, shuffled, written
 from syncline.quantity import digits
 from syncline.testbed import PAYLOAD
 
@@ -108,7 +108,7 @@ def measure(runner: Runner) -> Findings:
         Session("streams", lambda python: stream_session(python, quick=runner.quick), quick=runner.quick)
     )
     rows = [] if isinstance(rings, str) else zip(rings.values["orders"], rings.values["seconds"], strict=True)
-    of = {tuple(order): float(seconds) for order, seconds in rows}
+    of = {tuple(parsed(order)): float(seconds) for order, seconds in rows}
     # A record may have other orders than a quick run.
     more = [list(order) for order in of if list(order) not in orders]
     orders += more
@@ -267,10 +267,10 @@ def _fair(found: Measured | str) -> Verdict:
 
 def session(python: str, orders: Sequence[Sequence[int]]) -> dict[str, Any]:
     """Measures rings in some orders."""
-    written = ";".join(",".join(map(str, order)) for order in orders)
+    listed = [written(order) for order in orders]
     with cluster(CLOUD, python) as bed:
-        (seconds,) = bed.run([str(PROGRAM), "syncline", "ring", str(NBYTES), written])
-    return {"orders": orders, "seconds": [round(each, 5) for each in seconds]}
+        (seconds,) = bed.run([str(PROGRAM), "syncline", "ring", str(NBYTES), ";".join(listed)])
+    return {"orders": listed, "seconds": [round(each, 5) for each in seconds]}
 
 
 def stream_session(python: str, *, quick: bool) -> dict[str, Any]:

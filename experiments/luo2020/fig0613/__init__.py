@@ -151,9 +151,9 @@ def measure(runner: Runner) -> Findings:
 
 
 WHY = (
-    "Links between racks decide for flat aggregation and for random groups, which send four fifths of their bytes "
-    "through them. With probed groups, the hosts' own links decide, and each host's CPU time is a larger part of the "
-    "time."
+    "Links between racks decide for flat aggregation and for random groups, and links of hosts for probed ones. With "
+    "flat aggregation each host receives from fifteen others at a time; probably queues overflow then, and TCP waits. "
+    "The network model has neither queues nor loss."
 )
 
 

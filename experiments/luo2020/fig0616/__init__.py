@@ -15,7 +15,7 @@ from experiments.harness.testbed import Measured, Session
 from experiments.luo2020.beside import CALIBRATED
 from experiments.luo2020.cloud import CLOUD, HOSTS, NBYTES, RACKS, judged, predicted_s
 from experiments.luo2020.exchange import NEAR, host_costs
-from experiments.luo2020.orders import PLANS, PROGRAM, costs, modelled, shuffled, spearman
+from experiments.luo2020.orders import PLANS, PROGRAM, costs, modelled, parsed, shuffled, spearman, written
 from syncline.quantity import listed
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _arm(runner: Runner, library: str, name: str, orders: Table) -> Arm:
         best, worst = (predicted_s(runner, plan, order) for order in (model.best, model.dear()))
         return Arm(library, name, (best, worst), found, found)
     rows = list(zip(*(found.values[key] for key in ("kinds", "orders", "cost_s", "seconds")), strict=True))
-    simulated = [predicted_s(runner, plan, order) for _, order, _, _ in rows]
+    simulated = [predicted_s(runner, plan, parsed(order)) for _, order, _, _ in rows]
     for (kind, _, cost, seconds), each in zip(rows, simulated, strict=True):
         orders.add(library, name, kind, cost, each, seconds)
     kinds = list(found.values["kinds"])
@@ -245,12 +245,12 @@ def session(library: str, plan: str, python: str, *, quick: bool) -> dict[str, A
         orders = chosen(model, 1 if quick else RANDOM)
         if quick:
             orders = [each for each in orders if each[0] != "part"]
-        written = ";".join(",".join(map(str, order)) for _, order in orders)
-        program = [str(PROGRAM), "gloo" if library == GLOO else "syncline", plan, str(NBYTES), written]
+        listed_orders = ";".join(written(order) for _, order in orders)
+        program = [str(PROGRAM), "gloo" if library == GLOO else "syncline", plan, str(NBYTES), listed_orders]
         (seconds,) = bed.run(program)
     return {
         "kinds": [kind for kind, _ in orders],
-        "orders": [order for _, order in orders],
+        "orders": [written(order) for _, order in orders],
         "cost_s": [round(model.of(order), 9) for _, order in orders],
         "seconds": [round(each, 5) for each in seconds],
     }
