@@ -58,7 +58,7 @@ def bed(cli):
 
 
 def start(cli, bed, seconds):
-    """Starts a rank on each host, for so many seconds."""
+    """Starts a rank on each host. The job ends after `seconds`."""
     command = [sys.executable, "-m", "syncline", "testbed", "run", bed, "--"]
     return subprocess.Popen(
         [*command, sys.executable, "-c", PROGRAM, str(seconds)],

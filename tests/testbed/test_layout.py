@@ -140,7 +140,7 @@ def test_both_ends_of_every_cable_are_shaped(made, shaper):
     "text", [RACKS.format(name="racks"), BOX.format(name="box"), NICS], ids=["racks", "box", "nics"]
 )
 def test_packets_find_their_way_without_asking(made, text):
-    """Follows each packet from port to port, by what hosts and bridges are told."""
+    """Follows each packet from port to port, by the tables of hosts and bridges."""
     found = made(text)
     peers, owner, ways, known = {}, {}, {}, {}
     for program, namespace, lines in commands.batches(found):

@@ -8,4 +8,5 @@ mod many;
 mod members;
 mod on_demand;
 mod plans;
+mod processes;
 mod session;

@@ -6,8 +6,8 @@
 
 use crate::lending::Lent;
 use crate::members::{self, all_reduce, are, place, settings, vector};
-use std::net::{IpAddr, Ipv4Addr, TcpListener};
-use std::process::{Command, Stdio};
+use crate::processes;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 use syncline_executor::group::{Group, TransferTag};
 use syncline_executor::pending::Pending;
@@ -25,9 +25,6 @@ const GROUPS: u32 = 100;
 
 /// The usual limit of a process's descriptors.
 const DESCRIPTORS: usize = 1024;
-
-/// The variable that gives a process its rank, the number of ranks, and rank 0's port.
-const ARGUMENTS: &str = "SYNCLINE_TEST_MANY";
 
 fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
@@ -167,30 +164,16 @@ fn rank(rank: u32, ranks: u32, port: u16) {
 #[test]
 #[ignore = "other tests start it in processes"]
 fn one_rank() {
-    let Ok(arguments) = std::env::var(ARGUMENTS) else { return };
-    let numbers: Vec<u32> = arguments.split(' ').map(|number| number.parse().unwrap()).collect();
-    rank(numbers[0], numbers[1], numbers[2] as u16);
+    if let Some((own, ranks, port)) = processes::own() {
+        rank(own, ranks, port);
+    }
 }
 
-/// Starts a process for each rank, and waits until all have ended.
+/// Runs each rank in a process.
 #[expect(clippy::print_stdout, reason = "as above")]
 fn run(ranks: u32) {
     let began = Instant::now();
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    let mut processes: Vec<_> = (0..ranks)
-        .map(|rank| {
-            Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "many::one_rank", "--ignored", "--nocapture"])
-                .env(ARGUMENTS, format!("{rank} {ranks} {port}"))
-                .stdout(if rank == 0 { Stdio::inherit() } else { Stdio::null() })
-                .spawn()
-                .unwrap()
-        })
-        .collect();
-    let succeeded: Vec<bool> =
-        processes.iter_mut().map(|process| process.wait().unwrap().success()).collect();
-    let failed: Vec<usize> = (0..succeeded.len()).filter(|&rank| !succeeded[rank]).collect();
-    assert!(failed.is_empty(), "ranks {failed:?} failed");
+    processes::run("many::one_rank", ranks);
     println!("{ranks} processes took {:.1} s", began.elapsed().as_secs_f64());
 }
 

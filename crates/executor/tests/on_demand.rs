@@ -4,9 +4,9 @@
 
 use crate::lending::Lent;
 use crate::members::{self, WAIT, all_reduce, are, free_port, meet, place, settings, vector};
+use crate::processes;
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use syncline_executor::group::TransferTag;
@@ -161,9 +161,6 @@ fn a_rank_that_has_left_and_is_not_needed_disturbs_nobody() {
     assert!(are(&received, 5.0));
 }
 
-/// The variable that gives a process its rank, the number of ranks, and rank 0's port.
-const ARGUMENTS: &str = "SYNCLINE_TEST_ON_DEMAND";
-
 /// The number after a name in a file of `/proc/self`.
 fn number(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();
@@ -224,37 +221,19 @@ fn rank(rank: u32, ranks: u32, port: u16) {
 #[test]
 #[ignore = "other tests start it in processes"]
 fn one_rank() {
-    let Ok(arguments) = std::env::var(ARGUMENTS) else { return };
-    let numbers: Vec<u32> = arguments.split(' ').map(|number| number.parse().unwrap()).collect();
-    rank(numbers[0], numbers[1], numbers[2] as u16);
-}
-
-/// Starts a process for each rank, and waits until all have ended.
-fn run(ranks: u32) {
-    let port = free_port();
-    let mut processes: Vec<_> = (0..ranks)
-        .map(|rank| {
-            Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "on_demand::one_rank", "--ignored", "--nocapture"])
-                .env(ARGUMENTS, format!("{rank} {ranks} {port}"))
-                .stdout(if rank == 0 { Stdio::inherit() } else { Stdio::null() })
-                .spawn()
-                .unwrap()
-        })
-        .collect();
-    let succeeded: Vec<bool> =
-        processes.iter_mut().map(|process| process.wait().unwrap().success()).collect();
-    let failed: Vec<usize> = (0..succeeded.len()).filter(|&rank| !succeeded[rank]).collect();
-    assert!(failed.is_empty(), "ranks {failed:?} failed");
+    if let Some((own, ranks, port)) = processes::own() {
+        rank(own, ranks, port);
+    }
 }
 
 #[test]
 fn sixteen_processes_connect_in_a_ring() {
-    run(16);
+    processes::run("on_demand::one_rank", 16);
 }
 
 #[test]
 #[ignore = "make test-many: a minute on 2 CPUs"]
 fn many_processes_connect_in_a_ring() {
-    run(std::env::var("RANKS").map_or(256, |ranks| ranks.parse().unwrap()));
+    let ranks = std::env::var("RANKS").map_or(256, |ranks| ranks.parse().unwrap());
+    processes::run("on_demand::one_rank", ranks);
 }

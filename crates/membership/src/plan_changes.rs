@@ -139,7 +139,7 @@ mod tests {
         PlanProposal { group: 0, ranks: ranks.to_vec(), request: 5, policy: policy() }
     }
 
-    /// Returns which ranks were told to prepare plans, and the outcome that each rank was told.
+    /// Returns the ranks that were asked to prepare plans, and the decision that each rank received.
     fn sent(changes: &mut PlanChanges) -> (Vec<u32>, BTreeMap<u32, Result<u64, String>>) {
         let (mut prepare, mut decided) = (Vec::new(), BTreeMap::new());
         for (rank, message) in changes.take_messages() {

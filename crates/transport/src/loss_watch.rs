@@ -13,7 +13,7 @@
 use super::tcp_info::TcpInfo;
 use std::collections::BTreeMap;
 
-/// So many other peers' segments must arrive with gaps. Plans seldom let a rank receive from so many at the same time.
+/// The fewest other peers whose segments arrive with gaps. Few plans let a rank receive from eight peers at the same time.
 const OTHERS: usize = 8;
 
 /// Watches the connections of one thread while some peers are quiet.
@@ -67,7 +67,7 @@ impl LossWatch {
 mod tests {
     use super::*;
 
-    /// The kernel's knowledge after so many segments, segments with data, and segments after a gap.
+    /// What the kernel knows: counts of segments, of segments with data and of segments after a gap, and `sends_again`.
     fn info(
         segments_in: u32,
         data_segments_in: u32,

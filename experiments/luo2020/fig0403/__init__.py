@@ -156,7 +156,7 @@ def _order(table: Table) -> Verdict:
         + ", ".join(f"{name} {a:g} and {b:g}" for name, (a, b) in worse.items())
         + " vectors",
         "With a parameter server, every vector that is not in the server's rack crosses once, and comes back once, "
-        "whoever has which rank; with a shard on every host, so does each part of it. The place of one server would "
+        "in any order of ranks; with a shard on every host, so does each part of it. The place of one server would "
         "matter only if racks had different numbers of nodes. In the other two, a rank exchanges much with some ranks, "
         "and little or nothing with others.",
     )
