@@ -84,12 +84,15 @@ pub fn join_with(
     let all: Vec<u32> = (0..member.world).collect();
     books(member.rank, &all).map_err(|error| JoinError::invalid(error.to_string()))?;
     let mut wanted = check_wanted(&member, wanted);
-    let coordinator = (member.rank == 0).then(|| coordinator_thread::open(&member, settings)).transpose()?;
-    if let Some(coordinator) = &coordinator {
+    let may_coordinate = member.rank == 0 || member.elastic;
+    let coordinator = may_coordinate.then(|| coordinator_thread::open(&member, settings)).transpose()?;
+    if let Some(coordinator) = coordinator.as_ref().filter(|_| member.rank == 0) {
         member.coordinator = coordinator.addresses().to_vec();
         announce(coordinator.addresses())?;
     }
-    let (connection, roster, listeners) = member_connection::enter(&member, settings, &mut wanted, notice)?;
+    let standby = coordinator.as_ref().filter(|_| member.elastic).map(CoordinatorThread::standby);
+    let (connection, roster, listeners) =
+        member_connection::enter(&member, settings, standby.as_ref(), &mut wanted, notice)?;
     match connect_members(&member, settings, books, connection, (roster, listeners), &mut wanted) {
         Ok(epoch) => epoch.into_session(member, settings, coordinator),
         Err((connection, error)) if member.elastic && connection.may_go_on() => {
@@ -116,6 +119,11 @@ impl Session {
     /// [`Session::renew`].
     pub fn waiting(&self) -> Vec<u32> {
         self.member_thread.waiting()
+    }
+
+    /// The addresses on which this process coordinates the job; `None` if another one does.
+    pub fn coordinates_at(&self) -> Option<Vec<SocketAddr>> {
+        self.member_thread.coordinates_at()
     }
 
     /// Why no other epoch can begin, if none can.
@@ -153,8 +161,8 @@ impl Session {
         drop(communicator);
         let member_thread =
             Arc::into_inner(member_thread).expect("the communicator has dropped its link to the coordinator");
-        let (connection, coordinator) = member_thread.recall();
         let mut wanted = check_wanted(&member, wanted);
+        let (connection, coordinator) = member_thread.recall(&mut wanted)?;
         let connection = connection.map_err(|why| JoinError::about_rank(member.rank, &why))?;
         let not_tried = JoinError::about_rank(member.rank, "has not tried to begin an epoch");
         let job = Rejoining { member, settings, connection, coordinator, patience };
@@ -176,7 +184,7 @@ struct Rejoining {
     member: MemberSettings,
     settings: Settings,
     connection: MemberConnection,
-    /// The coordinator's thread, on rank 0.
+    /// The coordinator's thread, on rank 0 and in elastic jobs.
     coordinator: Option<CoordinatorThread>,
     /// How long the coordinator waits for lost ranks.
     patience: Duration,
@@ -284,7 +292,9 @@ impl ConnectedEpoch {
         let Self { connection, roster, book, connections, on_demand } = self;
         let mut started = None;
         let link = |executor| {
-            let thread = Arc::new(MemberThread::start(connection, settings.patience, executor, coordinator)?);
+            let thread =
+                MemberThread::start(connection, member.clone(), settings.patience, executor, coordinator)?;
+            let thread = Arc::new(thread);
             started = Some(Arc::clone(&thread));
             Ok(thread)
         };

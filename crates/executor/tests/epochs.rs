@@ -162,13 +162,51 @@ fn a_rank_that_does_not_ask_for_the_next_epoch_is_left_behind() {
 }
 
 #[test]
-fn without_the_coordinator_no_other_epoch_begins() {
-    let (_, mut members) = meet(3);
-    drop(members.remove(0));
-    for refused in renew(members, AT_ONCE) {
-        let why = refused.unwrap_err().why;
-        assert!(why.contains("coordinator"), "{why}");
+fn another_rank_coordinates_when_the_coordinator_is_gone() {
+    let (_, mut members) = meet(4);
+    for (epoch, left) in [(1, vec![1, 2, 3]), (2, vec![2, 3]), (3, vec![3])] {
+        let lost = members.remove(0);
+        let mut buffers = buffers(&members);
+        let pending = begin(&members, &mut buffers);
+        drop(lost);
+        assert!(pending.into_iter().all(|pending| pending.wait(WAIT).unwrap().is_err()));
+        members = all(renew(members, AT_ONCE));
+        assert!(members.iter().all(|member| member.ranks() == left && member.epoch() == epoch));
+        assert!(members[0].coordinates_at().is_some());
+        sums(&members);
     }
+}
+
+#[test]
+fn a_lost_coordinator_that_is_started_again_joins_the_running_job() {
+    let (port, mut members) = meet(3);
+    drop(members.remove(0));
+    let members = all(renew(members, AT_ONCE));
+    let back = enter(elastic(0, 3, port), settings());
+    let began = Instant::now();
+    while members.iter().any(|member| member.waiting() != [0]) {
+        assert!(began.elapsed() < WAIT, "members do not learn that rank 0 waits");
+        sums(&members);
+    }
+    let mut members = all(renew(members, AT_ONCE));
+    members.insert(0, back.join().unwrap().unwrap());
+    assert!(members.iter().all(|member| member.ranks() == [0, 1, 2] && member.epoch() == 2));
+    sums(&members);
+    // Rank 0 tells others where the coordinator is, and takes over when that is lost.
+    drop(members.remove(2));
+    let members = all(renew(members, AT_ONCE));
+    let back = enter(elastic(2, 3, port), settings());
+    while members.iter().any(|member| member.waiting() != [2]) {
+        assert!(began.elapsed() < WAIT, "members do not learn that rank 2 waits");
+        sums(&members);
+    }
+    let mut members = all(renew(members, AT_ONCE));
+    members.push(back.join().unwrap().unwrap());
+    drop(members.remove(1));
+    let members = all(renew(members, AT_ONCE));
+    assert!(members.iter().all(|member| member.ranks() == [0, 2] && member.epoch() == 5));
+    assert!(members[0].coordinates_at().is_some());
+    sums(&members);
 }
 
 #[test]

@@ -294,7 +294,7 @@ impl AdmissionThread {
                 }
                 Role::Core { rank, number, ticket, .. } => Ok(register.admits_core(number, rank, ticket)?),
                 Role::Rack { rack, .. } => Ok(register.admits_rack(&hello.job, rack).map(drop)?),
-                Role::Member { .. } | Role::Lane { .. } => {
+                Role::Member { .. } | Role::Survivor { .. } | Role::Successor { .. } | Role::Lane { .. } => {
                     let why = "this is a hub: ranks that communicate among themselves must connect to rank 0";
                     Err(why.to_owned().into())
                 }

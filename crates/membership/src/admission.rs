@@ -14,6 +14,8 @@ pub struct Members {
     pub elastic: bool,
     /// Whether the first epoch has begun.
     pub begun: bool,
+    /// Whether the coordinator has taken over from another one, and no epoch has begun since.
+    pub takes_over: bool,
 }
 
 impl Members {
@@ -28,7 +30,7 @@ impl Members {
         joined: impl Fn(u32) -> bool,
         left: impl Fn(u32) -> bool,
     ) -> Result<(), Refusal> {
-        let Self { world, lanes, elastic, begun } = *self;
+        let Self { world, lanes, elastic, begun, takes_over } = *self;
         match *role {
             // The process may belong to the next job of this name at this address, which begins once this one is over.
             Role::Member { rank, .. } if begun && !elastic && left(rank) => {
@@ -55,6 +57,24 @@ impl Members {
                 Err(format!("the job has begun, and rank {rank} no longer takes part in it").into())
             }
             Role::Member { .. } => Ok(()),
+            Role::Survivor { rank, .. } if rank >= world || !elastic => {
+                Err(format!("rank {rank} does not take part in this job").into())
+            }
+            // An earlier coordinator may have died with an earlier job at this address.
+            Role::Survivor { .. } if !begun => {
+                Err(Refusal { why: "this job has not begun".to_owned(), permanent: false })
+            }
+            Role::Survivor { rank, .. } if !takes_over => {
+                Err(format!("the others have gone on without rank {rank}").into())
+            }
+            Role::Survivor { rank, .. } if joined(rank) => {
+                Err(Refusal { why: format!("rank {rank} is connected already"), permanent: false })
+            }
+            Role::Survivor { .. } => Ok(()),
+            Role::Successor { rank, .. } if begun || !elastic || rank >= world => {
+                Err("this is the coordinator of another job, which has begun".to_owned().into())
+            }
+            Role::Successor { .. } => Ok(()),
             _ => Err("only ranks may connect to the coordinator".to_owned().into()),
         }
     }
@@ -133,8 +153,8 @@ mod tests {
     #[test]
     fn a_rank_that_is_started_again_may_join_later_if_the_job_is_elastic() {
         for (elastic, begun) in [(false, false), (false, true), (true, false), (true, true)] {
-            let members = Members { world: 3, lanes: 1, elastic, begun };
-            let role = |rank| Role::Member { rank, world: 3, lanes: 1 };
+            let members = Members { world: 3, lanes: 1, elastic, begun, takes_over: false };
+            let role = |rank| Role::Member { rank, world: 3, lanes: 1, coordinator: 0 };
             let admit = |rank| members.admit(&role(rank), |rank| rank == 1, |rank| rank == 0);
             let taken = admit(1).unwrap_err();
             assert_eq!((taken.why.as_str(), taken.permanent), ("rank 1 has already joined", !elastic));
@@ -146,6 +166,30 @@ mod tests {
                 admit(0).map_err(|refusal| refusal.permanent),
                 if elastic || !begun { Ok(()) } else { Err(false) }
             );
+        }
+    }
+
+    #[test]
+    fn survivors_may_ask_a_coordinator_that_takes_over_and_no_other() {
+        let survivor = |rank| Role::Survivor { rank, coordinator: 1, epoch: 3 };
+        let answer = |elastic, begun, takes_over, rank| {
+            let members = Members { world: 3, lanes: 1, elastic, begun, takes_over };
+            members.admit(&survivor(rank), |rank| rank == 2, |_| false).map_err(|refusal| refusal.permanent)
+        };
+        assert_eq!(answer(true, true, true, 1), Ok(()));
+        assert_eq!(answer(true, true, true, 2), Err(false), "its last connection may not be closed yet");
+        assert_eq!(answer(true, true, true, 3), Err(true));
+        assert_eq!(answer(true, true, false, 1), Err(true), "the others have gone on");
+        assert_eq!(answer(true, false, false, 1), Err(false), "another job, which has not begun");
+        assert_eq!(answer(false, true, false, 1), Err(true));
+    }
+
+    #[test]
+    fn only_a_job_that_has_not_begun_is_told_that_another_process_coordinates_it() {
+        for (elastic, begun, told) in [(true, false, true), (true, true, false), (false, false, false)] {
+            let members = Members { world: 3, lanes: 1, elastic, begun, takes_over: false };
+            let role = Role::Successor { rank: 1, addresses: Vec::new() };
+            assert_eq!(members.admit(&role, |_| false, |_| false).is_ok(), told);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Decides who takes part in the next epoch, and when it begins.
 
 use super::message::{EpochMember, ListenAddresses};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// The next step towards an epoch.
@@ -21,6 +21,19 @@ pub enum Decision {
     /// These ranks of the last epoch did not ask for the next one in time. It begins without them once they are
     /// [forgotten](Assembly::forget).
     Slow(Vec<u32>),
+    /// No epoch can begin: these ranks of the last epoch are silent, and they may be enough to go on by themselves.
+    Outnumbered(Vec<u32>),
+}
+
+/// A running job whose coordinator is lost, as the rank that coordinates it from now on knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakeOver {
+    /// The number of the last epoch.
+    pub epoch: u16,
+    /// The ranks of that epoch that may have survived, with the one that takes over.
+    pub survivors: BTreeSet<u32>,
+    /// The ranks of lost coordinators that are silent: their processes may live.
+    pub silent: BTreeSet<u32>,
 }
 
 /// How long ranks wait before they first report which ranks are missing. Each later report takes twice as long.
@@ -28,7 +41,13 @@ pub const FIRST_NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 /// Gathers ranks for each epoch. The first epoch begins once all ranks of the job have joined. A later one begins
 /// once all connected ranks have asked for it; if some rank wants to wait for lost ranks, it begins only after that
-/// time. All times count from one common moment.
+/// time.
+///
+/// If the network splits, at most one part goes on: the larger one, or of two equal ones the part with the coordinator.
+/// Ranks that are known to have ended do not count. So an epoch begins only if at least as many ranks of the last epoch
+/// ask for it as are silent, or more if another rank has taken over from the coordinator.
+///
+/// All times count from one common moment.
 #[derive(Clone, Debug)]
 pub struct Assembly {
     world: u32,
@@ -39,10 +58,22 @@ pub struct Assembly {
     ready: BTreeMap<u32, ListenAddresses>,
     /// The ranks of the last epoch that have asked for the next one.
     requests: BTreeMap<u32, Request>,
+    /// Ranks of the last epoch that are lost, but whose processes may live.
+    silent: BTreeSet<u32>,
+    /// Ranks of the last epoch that have not found their new coordinator yet, and until when it waits for them. `None`
+    /// unless a new coordinator has taken over since the last epoch.
+    awaited: Option<Awaited>,
     /// Whether [`Decision::Missing`] was returned.
     reported_missing: bool,
     /// When to return [`Decision::Awaited`] next.
     next_notice: Duration,
+}
+
+/// Ranks that have not found their new coordinator yet.
+#[derive(Clone, Debug)]
+struct Awaited {
+    ranks: BTreeSet<u32>,
+    until: Duration,
 }
 
 /// A rank's request for the next epoch.
@@ -57,9 +88,48 @@ struct Request {
 impl Assembly {
     /// Creates the assembly of a job of `world` ranks, which have to join within `wait`.
     pub fn new(world: u32, wait: Duration) -> Self {
-        let (ready, requests) = (BTreeMap::new(), BTreeMap::new());
-        let (next, begun, reported_missing, next_notice) = (0, false, false, FIRST_NOTICE_AFTER);
-        Self { world, wait, next, begun, ready, requests, reported_missing, next_notice }
+        Self {
+            world,
+            wait,
+            next: 0,
+            begun: false,
+            ready: BTreeMap::new(),
+            requests: BTreeMap::new(),
+            silent: BTreeSet::new(),
+            awaited: None,
+            reported_missing: false,
+            next_notice: FIRST_NOTICE_AFTER,
+        }
+    }
+
+    /// Goes on with a running job whose coordinator is lost. Waits for survivors until the time `until`.
+    pub fn take_over(&mut self, job: TakeOver, until: Duration) {
+        let TakeOver { epoch, survivors, silent } = job;
+        *self = Self { next: epoch.wrapping_add(1), begun: true, silent, ..Self::new(self.world, self.wait) };
+        self.awaited = Some(Awaited { ranks: survivors, until });
+    }
+
+    /// Whether this coordinator has taken over, and no epoch has begun since.
+    pub fn takes_over(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// Notes that a survivor of the last epoch has found its new coordinator. `epoch` is the last epoch that it knows.
+    pub fn find(&mut self, rank: u32, epoch: u16) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.ranks.remove(&rank);
+        }
+        self.silent.remove(&rank);
+        // The lost coordinator may have died while it told ranks of a new epoch.
+        if epoch == self.next {
+            self.next = epoch.wrapping_add(1);
+        }
+    }
+
+    /// Notes that a rank is lost, but that its process may live.
+    pub fn lose_sight(&mut self, rank: u32) {
+        self.forget(rank);
+        self.silent.insert(rank);
     }
 
     /// Whether the first epoch has begun.
@@ -67,8 +137,12 @@ impl Assembly {
         self.begun
     }
 
-    /// Notes that a rank has joined and is ready for the next epoch.
+    /// Notes that a process has joined as a rank and is ready for the next epoch. An earlier process of this rank has ended.
     pub fn add(&mut self, rank: u32, listens: ListenAddresses) {
+        self.silent.remove(&rank);
+        if let Some(awaited) = &mut self.awaited {
+            awaited.ranks.remove(&rank);
+        }
         self.ready.insert(rank, listens);
     }
 
@@ -112,11 +186,24 @@ impl Assembly {
             self.next_notice = if notice_is_due { 2 * now } else { self.next_notice };
             return notice_is_due.then(|| Decision::Awaited(missing(self)));
         }
+        if let Some(Awaited { ranks, until }) = &mut self.awaited {
+            if now < *until && !ranks.is_empty() {
+                return None;
+            }
+            self.silent.append(ranks);
+        }
         let first = self.requests.values().map(|request| request.when).min()?;
         let patience = self.requests.values().map(|request| request.patience).max()?;
         let waited = now.saturating_sub(first);
         let slow: Vec<u32> = here.iter().copied().filter(|&rank| !self.waits(rank)).collect();
+        let outnumbered = match self.takes_over() {
+            true => self.silent.len() >= self.requests.len(),
+            false => self.silent.len() > self.requests.len(),
+        };
         match slow.is_empty() {
+            true if (complete || waited >= patience) && outnumbered => {
+                Some(Decision::Outnumbered(self.silent.iter().copied().collect()))
+            }
             true if complete || waited >= patience => Some(self.begin()),
             false if waited > self.wait => Some(Decision::Slow(slow)),
             _ => None,
@@ -127,6 +214,8 @@ impl Assembly {
         let epoch = self.next;
         (self.next, self.begun) = (self.next.wrapping_add(1), true);
         self.requests.clear();
+        self.silent.clear();
+        self.awaited = None;
         let ready = std::mem::take(&mut self.ready).into_iter();
         let members = ready.map(|(rank, listens)| EpochMember { rank, listens }).collect();
         Decision::Begin { epoch, members }
@@ -144,7 +233,7 @@ mod tests {
     }
 
     fn listens() -> ListenAddresses {
-        ListenAddresses { lanes: Vec::new(), unix_socket: None, machine: None }
+        ListenAddresses::default()
     }
 
     /// The epoch that begins, and its ranks.
@@ -234,5 +323,79 @@ mod tests {
         assert_eq!(assembly.step(&[0, 1, 2], s(31)), Some(Decision::Slow(vec![1])));
         assembly.forget(1);
         assert_eq!(epoch_of(assembly.step(&[0, 2], s(31))), (1, vec![0, 2]));
+    }
+
+    /// An assembly that takes over after epoch 4 with these survivors.
+    fn taking_over(world: u32, survivors: &[u32], silent: &[u32]) -> Assembly {
+        let mut assembly = Assembly::new(world, WAIT);
+        let [survivors, silent] = [survivors, silent].map(|ranks| ranks.iter().copied().collect());
+        assembly.take_over(TakeOver { epoch: 4, survivors, silent }, s(3));
+        assembly
+    }
+
+    fn find(assembly: &mut Assembly, ranks: &[u32]) {
+        for &rank in ranks {
+            assembly.find(rank, 4);
+            assembly.ask(rank, listens(), s(0), s(1));
+        }
+    }
+
+    #[test]
+    fn a_new_coordinator_waits_for_survivors_and_goes_on_with_the_next_epoch() {
+        let mut assembly = taking_over(4, &[1, 2, 3], &[]);
+        find(&mut assembly, &[1, 3]);
+        assert_eq!(assembly.step(&[1, 3], s(2)), None);
+        let mut without = assembly.clone();
+        find(&mut assembly, &[2]);
+        assert_eq!(epoch_of(assembly.step(&[1, 2, 3], s(2))), (5, vec![1, 2, 3]));
+        assert!(!assembly.takes_over());
+        assert_eq!(
+            epoch_of(without.step(&[1, 3], s(3))),
+            (5, vec![1, 3]),
+            "rank 2 is silent, and outnumbered"
+        );
+    }
+
+    #[test]
+    fn an_epoch_that_some_survivors_know_already_is_not_begun_again() {
+        let mut assembly = taking_over(3, &[1, 2], &[]);
+        find(&mut assembly, &[1]);
+        assembly.find(2, 5);
+        assembly.ask(2, listens(), s(0), s(1));
+        assert_eq!(epoch_of(assembly.step(&[1, 2], s(1))), (6, vec![1, 2]));
+    }
+
+    #[test]
+    fn at_most_one_part_of_a_split_job_goes_on() {
+        // For every way to split ranks between the coordinator's part and another, and every number of ranks that have
+        // ended as both parts know.
+        for world in 2..8u32 {
+            for cut in 1..world {
+                for ended in 0..cut.min(world - cut) {
+                    let (with, without): (Vec<u32>, Vec<u32>) = (0..world).partition(|&rank| rank < cut);
+                    let (with, without) = (&with[..with.len() - ended as usize], &without[..]);
+                    let mut old = begun(world);
+                    without.iter().for_each(|&rank| old.lose_sight(rank));
+                    with.iter().for_each(|&rank| old.ask(rank, listens(), s(0), s(20)));
+                    let old_goes_on = matches!(old.step(with, s(20)), Some(Decision::Begin { .. }));
+                    let mut new = taking_over(world, &[with, without].concat(), &[0]);
+                    find(&mut new, without);
+                    let new_goes_on = matches!(new.step(without, s(20)), Some(Decision::Begin { .. }));
+                    assert!(!(old_goes_on && new_goes_on), "{with:?} and {without:?} of {world}");
+                    assert_eq!(old_goes_on, with.len() >= without.len(), "{with:?} of {world}");
+                    assert_eq!(new_goes_on, without.len() > with.len(), "{without:?} of {world}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_silent_rank_that_is_started_again_does_not_count_as_silent() {
+        let mut assembly = begun(3);
+        [1, 2].into_iter().for_each(|rank| assembly.lose_sight(rank));
+        assembly.ask(0, listens(), s(0), s(20));
+        assert_eq!(assembly.step(&[0], s(20)), Some(Decision::Outnumbered(vec![1, 2])));
+        assembly.add(2, listens());
+        assert_eq!(epoch_of(assembly.step(&[0, 2], s(20))), (1, vec![0, 2]));
     }
 }

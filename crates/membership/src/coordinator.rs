@@ -22,6 +22,8 @@ enum State {
 /// The coordinator of all members of an epoch. All times count from one common moment.
 #[derive(Debug)]
 pub struct Coordinator {
+    /// The rank in whose process it runs.
+    host: u32,
     /// The members, by rank.
     members: BTreeMap<u32, State>,
     heartbeats: Heartbeats,
@@ -29,14 +31,25 @@ pub struct Coordinator {
     calls: u64,
     investigation: Option<Investigation>,
     verdict: Option<Verdict>,
-    lost: Vec<u32>,
+    lost: Vec<LostMember>,
     plan_changes: PlanChanges,
     out: Vec<(u32, FromCoordinator)>,
+}
+
+/// A member that is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostMember {
+    /// Its rank.
+    pub rank: u32,
+    /// Whether its process may live, and only the network carries nothing between it and the coordinator.
+    pub may_live: bool,
 }
 
 /// What is known about a fault before the verdict.
 #[derive(Debug)]
 struct Investigation {
+    /// The rank on whose host the coordinator runs.
+    host: u32,
     opened: Duration,
     /// The number of the request whose answers count.
     call: u64,
@@ -87,20 +100,23 @@ impl Investigation {
                 (report.reporter, report.peer, report.trouble.kind) == (reporter, member, FaultKind::Closed)
             })
         };
-        let mut others = self.answers.keys().filter(|&&other| other != 0 && other != member).peekable();
-        !saw(0) && others.peek().is_some() && others.all(|&other| saw(other))
+        let mut others =
+            self.answers.keys().filter(|&&other| other != self.host && other != member).peekable();
+        !saw(self.host) && others.peek().is_some() && others.all(|&other| saw(other))
     }
 }
 
 impl Coordinator {
-    /// Creates the coordinator of an epoch in which these ranks take part. All of them are connected.
-    pub fn new(members: &[u32], patience: Patience, now: Duration) -> Self {
+    /// Creates the coordinator of an epoch in which these ranks take part. All of them are connected. `host` is the rank
+    /// in whose process it runs.
+    pub fn new(members: &[u32], host: u32, patience: Patience, now: Duration) -> Self {
         let mut heartbeats = Heartbeats::new(patience, now);
         for &member in members {
             heartbeats.join(member as usize, now);
             heartbeats.heard(member as usize, now);
         }
         Self {
+            host,
             members: members.iter().map(|&member| (member, State::Present)).collect(),
             heartbeats,
             calls: 0,
@@ -198,7 +214,7 @@ impl Coordinator {
     }
 
     /// Returns the members that were lost since the last call.
-    pub fn take_lost(&mut self) -> Vec<u32> {
+    pub fn take_lost(&mut self) -> Vec<LostMember> {
         std::mem::take(&mut self.lost)
     }
 
@@ -222,10 +238,10 @@ impl Coordinator {
     /// Advances timers. Call it once per [`Coordinator::interval`], after received messages have been handled.
     pub fn tick(&mut self, now: Duration) {
         let silent = self.heartbeats.silent(now);
-        // The coordinator runs in the process of rank 0, so it always hears rank 0, and if it hears no other, rank 0
-        // is cut off.
-        if silent.iter().any(|&(member, _)| member > 0) && self.heartbeats.cut_off(now, Some(0)) {
-            self.decide(Blame::Rank(0), Trouble::cut_off());
+        // The coordinator always hears the rank in whose process it runs, and if it hears no other, that rank is cut off.
+        let host = self.host as usize;
+        if silent.iter().any(|&(member, _)| member != host) && self.heartbeats.cut_off(now, Some(host)) {
+            self.decide(Blame::Rank(self.host), Trouble::cut_off());
         }
         for (member, silence) in silent {
             self.set_unreachable(member as u32, Trouble::silent(silence), now);
@@ -328,6 +344,7 @@ impl Coordinator {
                 self.send_to_all(&FromCoordinator::ProgressRequest { call, group: 0 });
             }
             self.investigation = Some(Investigation {
+                host: self.host,
                 opened: now,
                 call,
                 reports: Vec::new(),
@@ -352,16 +369,17 @@ impl Coordinator {
     /// Blames a member whose connection is closed, or that sent something invalid, whatever others report.
     fn lose(&mut self, member: u32, trouble: Trouble) {
         // Decide first, so that the verdict goes to this member too, if it can still hear.
+        let may_live = trouble.kind == FaultKind::Silent;
         self.decide(Blame::Rank(member), trouble);
-        self.forget(member);
+        self.forget(member, may_live);
     }
 
-    fn forget(&mut self, member: u32) {
+    fn forget(&mut self, member: u32, may_live: bool) {
         if !self.has(member) {
             return;
         }
         self.members.insert(member, State::Lost);
-        self.lost.push(member);
+        self.lost.push(LostMember { rank: member, may_live });
         self.heartbeats.leave(member as usize);
     }
 
@@ -374,7 +392,7 @@ impl Coordinator {
         // The coordinator can exchange nothing more with members that are unreachable.
         let unreachable =
             investigation.into_iter().flat_map(|investigation| investigation.unreachable.into_keys());
-        unreachable.for_each(|member| self.forget(member));
+        unreachable.for_each(|member| self.forget(member, true));
     }
 
     fn send_to_all(&mut self, message: &FromCoordinator) {
@@ -386,17 +404,17 @@ impl Coordinator {
     fn conclude(&self, investigation: &Investigation) -> Verdict {
         let missing = |member: u32| self.has(member) && !investigation.answers.contains_key(&member);
         // An unreachable member that hears no other, or that no other hears, is cut off. If others hear it, the fault
-        // lies between it and the coordinator, which is on rank 0's host.
+        // lies between it and the coordinator.
         let mut reports = Vec::new();
         for (&member, trouble) in &investigation.unreachable {
             let cut_off = match investigation.answers.get(&member) {
                 Some(answer) => answer.hears.is_empty() && self.members.len() > 2,
                 None => !investigation.is_heard(member) && !investigation.closed_elsewhere(member),
             };
-            if member == 0 || cut_off {
+            if member == self.host || cut_off {
                 return Verdict { blame: Blame::Rank(member), trouble: trouble.clone() };
             }
-            reports.push(Report { reporter: 0, peer: member, trouble: trouble.clone() });
+            reports.push(Report { reporter: self.host, peer: member, trouble: trouble.clone() });
         }
         // A rank that was reported, did not answer and is not heard by others is stopped or cut off.
         let gone = |peer: u32| {
@@ -481,7 +499,7 @@ mod tests {
     }
 
     fn coordinator(members: u32) -> Coordinator {
-        Coordinator::new(&(0..members).collect::<Vec<_>>(), Patience::default(), ms(0))
+        Coordinator::new(&(0..members).collect::<Vec<_>>(), 0, Patience::default(), ms(0))
     }
 
     /// Runs the coordinator until the verdict. The members in `answering` answer requests for progress, and hear each other.
@@ -514,6 +532,11 @@ mod tests {
             }
         }
         None
+    }
+
+    /// A rank that is lost, but whose process may live.
+    fn silent(rank: u32) -> Vec<LostMember> {
+        vec![LostMember { rank, may_live: true }]
     }
 
     fn late(group: u64, ranks: &[u32], sequence: u64) -> FromMember {
@@ -594,7 +617,7 @@ mod tests {
         let (blame, when) = run_hearing(&mut four, &[0, 1, 3], heard, (0, 10_000)).unwrap();
         assert_eq!(blame, Blame::link(0, 2));
         assert!(when <= 2000, "{when}");
-        assert_eq!((four.has(2), four.take_lost()), (false, vec![2]), "the coordinator cannot reach it");
+        assert_eq!((four.has(2), four.take_lost()), (false, silent(2)), "the coordinator cannot reach it");
         // Nothing that rank 0's host sends reaches rank 2, which gives up and tells the coordinator.
         for (hears, blame, kind) in [
             (vec![1, 3], Blame::link(0, 2), "sent nothing"),
@@ -632,7 +655,7 @@ mod tests {
         let (blame, when) = run_hearing(&mut four, &[0, 1, 3], |_| vec![0, 1, 3], (100, 5000)).unwrap();
         assert_eq!(blame, Blame::link(0, 2));
         assert!((300..=500).contains(&when), "{when}");
-        assert_eq!((four.has(2), four.take_lost()), (false, vec![2]), "the coordinator cannot reach it");
+        assert_eq!((four.has(2), four.take_lost()), (false, silent(2)), "the coordinator cannot reach it");
         // The end of rank 2's connection to the coordinator only arrives late: its process has ended.
         let mut four = coordinator(4);
         closes(&mut four, &[1, 3]);
@@ -675,7 +698,8 @@ mod tests {
             (0..3).for_each(|member| four.receive(member, FromMember::Alive, ms(now)));
             four.tick(ms(now));
         }
-        assert_eq!((four.take_lost(), four.has(0), four.has(2)), (vec![3], true, true));
+        let ended = vec![LostMember { rank: 3, may_live: false }];
+        assert_eq!((four.take_lost(), four.has(0), four.has(2)), (ended, true, true));
     }
 
     #[test]

@@ -1,30 +1,36 @@
 //! The coordinator's thread: admits members, begins epochs, tells members where the others listen, and detects faults.
+//!
+//! In an elastic job every member has such a thread. That of rank 0 coordinates. The others stand by: they tell processes
+//! that connect where the coordinator is, and one of them takes over when it is lost ([`crate::succession`]).
 
 use crate::admission::Members;
-use crate::assembly::Decision;
+use crate::assembly::{Decision, TakeOver};
+use crate::coordinator::LostMember;
 use crate::join_error::JoinError;
-use crate::member_settings::MemberSettings;
-use crate::message::{FromCoordinator, FromMember, ListenAddresses};
+use crate::member_settings::{Interface, MemberSettings};
+use crate::message::{CoordinatorPlace, FromCoordinator, FromMember, ListenAddresses};
 use crate::{Assembly, Coordinator};
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Token, Waker};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_protocol::codec::encode;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
-use syncline_protocol::handshake::{Hello, Role};
+use syncline_protocol::handshake::{Hello, Refusal, Role};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
-use syncline_transport::handshaking::MAX_PENDING;
+use syncline_transport::handshaking::{Handshaking, MAX_PENDING};
 use syncline_transport::loss_watch::LossWatch;
 use syncline_transport::pending_handshakes::PendingHandshakes;
+use syncline_units::rank_list;
 
 const LISTENER: Token = Token(usize::MAX);
 const CLOSE: Token = Token(usize::MAX - 1);
@@ -36,30 +42,94 @@ const LEAVING: Duration = Duration::from_secs(2);
 /// epoch.
 const INTERVAL: Duration = Duration::from_millis(50);
 
+/// A thread that stands by looks this often whether handshakes have timed out.
+const STANDBY_INTERVAL: Duration = Duration::from_secs(1);
+
 /// While only heartbeats arrive, timers advance at most this often: they look at all members.
 const TICK: Duration = Duration::from_millis(5);
+
+/// How long a coordinator that takes over waits for survivors, as a multiple of the silence after which a member is lost,
+/// plus one second.
+const SURVIVORS_WITHIN: u32 = 2;
+
+/// How often a coordinator that has taken over tries to reach a process at the address where the job began: a rank 0 that
+/// was started again would otherwise begin another job there.
+const REDIRECT: Duration = Duration::from_secs(1);
 
 /// A handle of the coordinator's thread. Dropping it tells the members that the coordinator leaves, gives them
 /// [`LEAVING`] to leave too, and ends the thread.
 #[derive(Debug)]
 pub struct CoordinatorThread {
     closing: Arc<AtomicBool>,
-    waker: Waker,
     addresses: Vec<SocketAddr>,
+    standby: Standby,
     thread: Option<JoinHandle<()>>,
 }
 
 impl CoordinatorThread {
-    /// The addresses on which the coordinator listens.
+    /// The addresses of the job on which this thread listens: those of rank 0, and none on other ranks.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What makes this thread stand by for a lost coordinator.
+    pub fn standby(&self) -> Standby {
+        self.standby.clone()
+    }
+}
+
+/// Makes a member's coordinator thread stand by for a lost coordinator, and take over.
+#[derive(Clone, Debug)]
+pub struct Standby {
+    /// Where the thread listens for members if it takes over; empty unless the job is elastic.
+    place: CoordinatorPlace,
+    orders: Sender<Order>,
+    waker: Arc<Waker>,
+    coordinates: Arc<AtomicBool>,
+}
+
+/// An order to a member's coordinator thread.
+#[derive(Debug)]
+enum Order {
+    /// Tell processes that connect where the coordinator is; `None` while it is lost.
+    Redirect(Option<CoordinatorPlace>),
+    /// Coordinate the job from now on.
+    TakeOver(TakeOver),
+}
+
+impl Standby {
+    /// Where the thread listens for members if it takes over.
+    pub fn place(&self) -> &CoordinatorPlace {
+        &self.place
+    }
+
+    /// Whether the thread coordinates the job now.
+    pub fn coordinates(&self) -> bool {
+        self.coordinates.load(Ordering::Relaxed)
+    }
+
+    /// Tells the thread where the coordinator is; `None` while this member has none. Ignored while the thread itself
+    /// coordinates.
+    pub fn set_coordinator(&self, place: Option<CoordinatorPlace>) {
+        self.order(Order::Redirect(place));
+    }
+
+    /// Makes the thread coordinate the job. Does nothing if it does already.
+    pub fn take_over(&self, job: TakeOver) {
+        self.order(Order::TakeOver(job));
+    }
+
+    fn order(&self, order: Order) {
+        // Fails only if the thread has ended.
+        _ = self.orders.send(order);
+        _ = self.waker.wake();
     }
 }
 
 impl Drop for CoordinatorThread {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Relaxed);
-        _ = self.waker.wake();
+        _ = self.standby.waker.wake();
         if let Some(thread) = self.thread.take() {
             _ = thread.join();
         }
@@ -91,25 +161,59 @@ fn bind(member: &MemberSettings) -> Result<Vec<TcpListener>, String> {
     if found.is_empty() { Err(whys.join("; ")) } else { Ok(found) }
 }
 
-/// Starts the coordinator: listens on its addresses, and starts its thread.
+/// Listens on each of a member's interfaces, and returns the addresses for other members, too.
+///
+/// # Errors
+/// A clause: why it cannot listen on one of them.
+fn bind_standby(member: &MemberSettings, lanes: u32) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), String> {
+    let listen = |&Interface { listen, advertised }: &Interface| {
+        let listener =
+            member.listen(listen, lanes).map_err(|why| format!("cannot listen on {listen}: {why}"))?;
+        let address = listener.local_addr().map_err(|error| error.to_string())?;
+        Ok((listener, SocketAddr::new(advertised, address.port())))
+    };
+    member
+        .interfaces
+        .iter()
+        .map(listen)
+        .collect::<Result<Vec<_>, String>>()
+        .map(|all| all.into_iter().unzip())
+}
+
+/// Starts a member's coordinator thread, and listens for members. That of rank 0 coordinates the job, or learns that
+/// another process does. Those of other ranks stand by.
 pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorThread, JoinError> {
     let fault = |what: String| JoinError::about_rank(member.rank, &what);
-    let mut listeners = bind(member).map_err(fault)?;
+    let waits = |error: std::io::Error| fault(format!("cannot wait for connections: {error}"));
+    let first = member.rank == 0;
+    let mut listeners = if first { bind(member).map_err(fault)? } else { Vec::new() };
     let addresses: Vec<SocketAddr> =
         listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
-    let poll = Watcher::new().map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
-    for listener in &mut listeners {
-        let registered = poll.registry().register(listener, LISTENER, Interest::READABLE);
-        registered.map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
+    let mut place = CoordinatorPlace { rank: member.rank, addresses: Vec::new() };
+    if member.elastic {
+        let (more, found) = bind_standby(member, settings.flow.lanes).map_err(fault)?;
+        listeners.extend(more);
+        place.addresses = found;
     }
-    let waker = Waker::new(poll.registry(), CLOSE)
-        .map_err(|error| fault(format!("cannot wait for connections: {error}")))?;
-    let closing = Arc::new(AtomicBool::new(false));
+    let poll = Watcher::new().map_err(waits)?;
+    for listener in &mut listeners {
+        poll.registry().register(listener, LISTENER, Interest::READABLE).map_err(waits)?;
+    }
+    let waker = Arc::new(Waker::new(poll.registry(), CLOSE).map_err(waits)?);
+    let (closing, coordinates) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(first)));
+    let (sender, orders) = channel();
     let coordinator_loop = CoordinatorLoop {
         member: member.clone(),
         lanes: settings.flow.lanes,
         patience: settings.patience,
         closing: Arc::clone(&closing),
+        orders,
+        place: place.clone(),
+        coordinates: Arc::clone(&coordinates),
+        redirect: None,
+        redirecting: None,
+        redirected: Instant::now(),
+        survivors: BTreeSet::new(),
         listeners,
         poll,
         // All ranks may join at the same time.
@@ -131,7 +235,8 @@ pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorTh
         .name("coordinator".to_owned())
         .spawn(|| coordinator_loop.run())
         .map_err(|error| fault(format!("cannot start a thread: {error}")))?;
-    Ok(CoordinatorThread { closing, waker, addresses, thread: Some(thread) })
+    let standby = Standby { place, orders: sender, waker, coordinates };
+    Ok(CoordinatorThread { closing, addresses, standby, thread: Some(thread) })
 }
 
 struct CoordinatorLoop {
@@ -139,6 +244,18 @@ struct CoordinatorLoop {
     lanes: u32,
     patience: Patience,
     closing: Arc<AtomicBool>,
+    orders: Receiver<Order>,
+    /// Where this thread listens if it takes over.
+    place: CoordinatorPlace,
+    /// Whether this thread coordinates the job. Otherwise it stands by.
+    coordinates: Arc<AtomicBool>,
+    /// Where the coordinator is, if this thread stands by and knows it.
+    redirect: Option<CoordinatorPlace>,
+    /// A handshake with the process at the address where the job began, and when it was begun.
+    redirecting: Option<Handshaking>,
+    redirected: Instant,
+    /// Members of the last epoch that have found this coordinator, and have not asked for the next epoch yet.
+    survivors: BTreeSet<u32>,
     listeners: Vec<TcpListener>,
     poll: Watcher,
     pending: PendingHandshakes,
@@ -170,7 +287,11 @@ impl CoordinatorLoop {
         let mut events = Events::with_capacity(256);
         let (mut closing, mut more_connections) = (None::<Instant>, false);
         loop {
-            let wait = self.coordinator.as_ref().map_or(Duration::from_millis(100), Coordinator::interval);
+            let wait = match &self.coordinator {
+                _ if !self.coordinates() => STANDBY_INTERVAL,
+                Some(coordinator) => coordinator.interval(),
+                None => Duration::from_millis(100),
+            };
             let wait = if more_connections { Duration::ZERO } else { wait };
             match self.poll.poll(&mut events, Some(wait)) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => return,
@@ -178,11 +299,13 @@ impl CoordinatorLoop {
             }
             let mut ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
             ready.iter().for_each(|&token| self.pending.note_event(Token(token)));
+            self.follow_orders();
             more_connections = self.accept();
             self.advance_handshakes(&mut ready);
+            self.redirect_first_address();
             self.read_messages(&ready);
             let ticks = std::mem::take(&mut self.news) || self.ticked.elapsed() >= TICK;
-            if ticks {
+            if ticks && self.coordinates() {
                 self.ticked = Instant::now();
                 self.advance_epoch();
             }
@@ -192,11 +315,68 @@ impl CoordinatorLoop {
                 self.connections.values_mut().for_each(|connection| connection.send(&FromCoordinator::Leave));
                 self.send_messages(true);
             }
-            let all_left =
-                self.coordinator.as_ref().is_none_or(Coordinator::is_empty) || self.connections.is_empty();
+            let all_left = !self.coordinates()
+                || self.coordinator.as_ref().is_none_or(Coordinator::is_empty)
+                || self.connections.is_empty();
             if closing.is_some_and(|since| all_left || since.elapsed() > LEAVING) {
                 return;
             }
+        }
+    }
+
+    fn coordinates(&self) -> bool {
+        self.coordinates.load(Ordering::Relaxed)
+    }
+
+    fn follow_orders(&mut self) {
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                _ if self.coordinates() => {}
+                Order::Redirect(place) => self.redirect = place,
+                Order::TakeOver(job) => {
+                    let patience = SURVIVORS_WITHIN * self.patience.silence + Duration::from_secs(1);
+                    self.assembly.take_over(job, self.started.elapsed() + patience);
+                    (self.redirect, self.coordinator) = (None, None);
+                    self.heartbeats = Heartbeats::new(self.patience, self.started.elapsed());
+                    self.connections.clear();
+                    self.tokens.clear();
+                    self.coordinates.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Leaves the job to another process, and tells those that have joined here.
+    fn hand_over(&mut self, place: CoordinatorPlace) {
+        self.coordinates.store(false, Ordering::Relaxed);
+        let here: Vec<u32> = self.connections.keys().copied().collect();
+        self.send_to(&here, &FromCoordinator::Moved(place.clone()));
+        self.redirect = Some(place);
+    }
+
+    /// After a take-over, tells a process at the address where the job began that the job goes on here.
+    fn redirect_first_address(&mut self) {
+        let has_moved = self.coordinates() && self.assembly.begun() && self.member.rank != 0;
+        if !has_moved || self.connections.contains_key(&0) {
+            self.redirecting = None;
+            return;
+        }
+        if self.redirected.elapsed() > REDIRECT {
+            // One address after the other.
+            let turn = (self.started.elapsed().as_secs() / REDIRECT.as_secs()) as usize;
+            let address = self.member.coordinator[turn % self.member.coordinator.len()];
+            let role = Role::Successor { rank: self.place.rank, addresses: self.place.addresses.clone() };
+            let (trust, job) = (self.member.trust.clone(), &self.member.job);
+            let stream = TcpStream::connect(address).ok();
+            self.redirecting =
+                stream.and_then(|stream| Handshaking::begin(stream.into(), trust, job, role).ok());
+            self.redirected = Instant::now();
+        }
+        // Ends with an error where no process listens.
+        if let Some(handshake) = &mut self.redirecting
+            && handshake.advance(|_| Ok(())) != Ok(false)
+        {
+            self.redirecting = None;
         }
     }
 
@@ -221,20 +401,41 @@ impl CoordinatorLoop {
             lanes: self.lanes,
             elastic: self.member.elastic,
             begun: self.assembly.begun(),
+            takes_over: self.assembly.takes_over(),
         };
         loop {
             let (connections, coordinator) = (&self.connections, self.coordinator.as_ref());
             let left = |rank| coordinator.is_some_and(|coordinator| coordinator.has_left(rank));
-            let admit =
-                |hello: &Hello| members.admit(&hello.role, |rank| connections.contains_key(&rank), left);
+            let (coordinates, redirect, own) = (self.coordinates(), &self.redirect, self.member.rank);
+            let admit = |hello: &Hello| match redirect {
+                _ if coordinates => members.admit(&hello.role, |rank| connections.contains_key(&rank), left),
+                Some(_) => Ok(()),
+                None => {
+                    let why = format!("rank {own} does not coordinate the job");
+                    Err(Refusal { why, permanent: false })
+                }
+            };
             let Some((token, handshake)) = self.pending.next_admitted(admit) else { return };
+            let (rank, survived) = match handshake.role() {
+                Some(Role::Successor { rank, addresses }) if self.coordinates() => {
+                    self.hand_over(CoordinatorPlace { rank: *rank, addresses: addresses.clone() });
+                    continue;
+                }
+                Some(&Role::Member { rank, .. }) => (rank, None),
+                Some(&Role::Survivor { rank, epoch, .. }) => (rank, Some(epoch)),
+                _ => continue,
+            };
             // Two processes may have been admitted as the same rank. The later one is disconnected, and tries again.
-            if let Some(&Role::Member { rank, .. }) = handshake.role()
-                && !self.connections.contains_key(&rank)
-            {
+            if !self.connections.contains_key(&rank) {
                 let mut connection = ControlConnection::new(handshake.socket);
-                if self.assembly.begun() {
+                if let Some(place) = self.redirect.clone() {
+                    connection.send(&FromCoordinator::Moved(place));
+                } else if self.assembly.begun() {
                     connection.send(&FromCoordinator::Begun);
+                }
+                if let Some(epoch) = survived {
+                    self.assembly.find(rank, epoch);
+                    self.survivors.insert(rank);
                 }
                 self.heartbeats.join(rank as usize, self.started.elapsed());
                 self.heartbeats.heard(rank as usize, self.started.elapsed());
@@ -271,6 +472,10 @@ impl CoordinatorLoop {
     }
 
     fn handle(&mut self, rank: u32, message: FromMember) {
+        // Who is told that the coordinator is elsewhere may have sent something before.
+        if !self.coordinates() {
+            return;
+        }
         let now = self.started.elapsed();
         self.news |= message != FromMember::Alive;
         let in_epoch = self.coordinator.as_ref().is_some_and(|coordinator| coordinator.has(rank));
@@ -281,6 +486,7 @@ impl CoordinatorLoop {
             self.heartbeats.heard(rank as usize, now);
         }
         let fits = |listens: &ListenAddresses| listens.lanes.len() == self.lanes as usize;
+        let survived = matches!(message, FromMember::RequestEpoch { .. }) && self.survivors.remove(&rank);
         match message {
             FromMember::ListenAddresses(listens) | FromMember::RequestEpoch { listens, .. }
                 if !fits(&listens) =>
@@ -291,30 +497,33 @@ impl CoordinatorLoop {
             FromMember::RequestEpoch { .. } if !self.member.elastic => {
                 self.dismiss(rank, "asked for another epoch, but the job is not elastic".to_owned());
             }
-            FromMember::RequestEpoch { listens, patience_ms } if in_epoch => match self.unreachable(rank) {
-                Some(why) => self.dismiss(rank, why),
-                None => {
-                    self.heartbeats.join(rank as usize, now);
-                    self.heartbeats.heard(rank as usize, now);
-                    self.assembly.ask(rank, listens, Duration::from_millis(patience_ms), now);
+            FromMember::RequestEpoch { listens, patience_ms } if in_epoch || survived => {
+                match self.unreachable(rank) {
+                    Some(why) => self.dismiss(rank, why),
+                    None => {
+                        self.heartbeats.join(rank as usize, now);
+                        self.heartbeats.heard(rank as usize, now);
+                        self.assembly.ask(rank, listens, Duration::from_millis(patience_ms), now);
+                    }
                 }
-            },
+            }
             FromMember::Leave if !in_epoch => self.lose(rank, |_| {}),
             _ => {}
         }
     }
 
-    /// Returns why a rank cannot take part in the next epoch, if the network carries nothing between it and a lower
-    /// rank. The lower rank stays.
+    /// Returns why a rank cannot take part in the next epoch, if the network carries nothing between it and another one
+    /// that stays: the rank in whose process the coordinator runs, else the lower of the two.
     fn unreachable(&self, rank: u32) -> Option<String> {
         let verdict = self.coordinator.as_ref()?.verdict()?;
-        let silent = verdict.trouble.kind == FaultKind::Silent;
+        let (silent, host) = (verdict.trouble.kind == FaultKind::Silent, self.member.rank);
         match verdict.blame {
-            Blame::Link { lower, higher } if higher == rank && silent => {
-                Some(format!("cannot be reached from rank {lower}"))
+            Blame::Link { lower, higher } if silent => {
+                let (stays, goes) = if higher == host { (higher, lower) } else { (lower, higher) };
+                (goes == rank).then(|| format!("cannot be reached from rank {stays}"))
             }
             // The verdict was that none of the other ranks can reach it.
-            Blame::Rank(blamed) if blamed == rank && rank != 0 && silent => {
+            Blame::Rank(blamed) if blamed == rank && rank != host && silent => {
                 Some("cannot be reached from the other ranks".to_owned())
             }
             _ => None,
@@ -330,6 +539,7 @@ impl CoordinatorLoop {
                 tell(coordinator);
             }
             self.assembly.forget(rank);
+            self.survivors.remove(&rank);
             self.heartbeats.leave(rank as usize);
         }
     }
@@ -349,6 +559,7 @@ impl CoordinatorLoop {
         let now = self.started.elapsed();
         for rank in self.heartbeats.silent(now).into_iter().map(|(rank, _)| rank as u32) {
             self.lose(rank, |_| {});
+            self.assembly.lose_sight(rank);
         }
         for rank in self.heartbeats.due(now) {
             if let Some(connection) = self.connections.get_mut(&(rank as u32)) {
@@ -360,7 +571,7 @@ impl CoordinatorLoop {
             Some(Decision::Begin { epoch, members }) => {
                 let ranks: Vec<u32> = members.iter().map(|member| member.rank).collect();
                 ranks.iter().for_each(|&rank| self.heartbeats.leave(rank as usize));
-                self.coordinator = Some(Coordinator::new(&ranks, self.patience, now));
+                self.coordinator = Some(Coordinator::new(&ranks, self.member.rank, self.patience, now));
                 self.announced_waiting.clear();
                 self.send_to(&ranks, &FromCoordinator::BeginEpoch { epoch, members });
             }
@@ -378,6 +589,13 @@ impl CoordinatorLoop {
                 let why =
                     format!("did not ask for the next epoch within {seconds:.0} s after other ranks did");
                 slow.into_iter().for_each(|rank| self.dismiss(rank, why.clone()));
+            }
+            Some(Decision::Outnumbered(silent)) => {
+                let (silent, verb) = (rank_list(&silent), if silent.len() == 1 { "is" } else { "are" });
+                let why = format!(
+                    "cannot go on: {silent} {verb} silent, and may be going on without the ranks that are here"
+                );
+                here.iter().for_each(|&rank| self.dismiss(rank, why.clone()));
             }
             None => {}
         }
@@ -432,8 +650,13 @@ impl CoordinatorLoop {
             }
         }
         // The verdict was sent to lost members, in case they can still hear. Other processes may now take their ranks.
-        for rank in self.coordinator.as_mut().map_or(Vec::new(), Coordinator::take_lost) {
+        for LostMember { rank, may_live } in
+            self.coordinator.as_mut().map_or(Vec::new(), Coordinator::take_lost)
+        {
             self.lose(rank, |_| {});
+            if may_live {
+                self.assembly.lose_sight(rank);
+            }
         }
     }
 }

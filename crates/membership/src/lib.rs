@@ -1,6 +1,7 @@
 //! Members of a job: who takes part, who is alive, and who is at fault. Every member has one connection to a
-//! coordinator, which runs in the process of rank 0, and connections to other members for each lane: to all of them in a
-//! small job, and in a large one to those with which it exchanges something.
+//! coordinator, which runs in the process of rank 0, in an elastic job until another rank has to take over. For each
+//! lane it has connections to other members: to all of them in a small job, and in a large one to those with which it
+//! exchanges something.
 //!
 //! A member that loses a peer cannot know whether the peer, the connection or the member itself is at fault: when a
 //! process dies, its neighbours abort and lose each other a moment later. So members report what they see. The
@@ -21,8 +22,9 @@
 //!
 //! - [`member_settings`]: a member's rank, its addresses and the coordinator's; [`hooks`]: callbacks while it joins;
 //!   [`join_error`]: why it could not;
-//! - [`coordinator_thread`]: the coordinator's thread; [`member_connection`]: a member's connection to the
-//!   coordinator; [`member_thread`]: the thread that serves it;
+//! - [`coordinator_thread`]: the coordinator's thread, or one that stands by for it; [`member_connection`]: a member's
+//!   connection to the coordinator; [`member_thread`]: the thread that serves it; [`succession`]: how a member finds its
+//!   coordinator again;
 //! - [`roster`]: the ranks of an epoch; [`listeners`]: the sockets on which a member listens; [`lane_connector`]:
 //!   connects the lanes of members; [`connector_thread`]: the thread that does so when they are first needed.
 
@@ -45,6 +47,7 @@ pub mod member_thread;
 pub mod message;
 mod plan_changes;
 pub mod roster;
+pub mod succession;
 
 pub use assembly::Assembly;
 pub use coordinator::Coordinator;

@@ -19,7 +19,12 @@ pub struct Listeners {
 }
 
 /// Opens a listener for each lane, on the member's interfaces in turn, and a Unix socket if memory may be shared.
-pub fn listen(member: &MemberSettings, lanes: u32) -> Result<Listeners, JoinError> {
+/// `coordinator` is where the member would coordinate the job; empty unless the job is elastic.
+pub fn listen(
+    member: &MemberSettings,
+    lanes: u32,
+    coordinator: &[SocketAddr],
+) -> Result<Listeners, JoinError> {
     let fault = |what: String| JoinError::about_rank(member.rank, &what);
     let (listeners, addresses) = (0..lanes as usize)
         .map(|lane| {
@@ -33,6 +38,11 @@ pub fn listen(member: &MemberSettings, lanes: u32) -> Result<Listeners, JoinErro
         .collect::<Result<(Vec<_>, Vec<_>), JoinError>>()?;
     // If the socket cannot be opened, other members connect over TCP.
     let (unix_socket, name) = member.shared_memory.then(|| same_host::open().ok()).flatten().unzip();
-    let listens = ListenAddresses { lanes: addresses, unix_socket: name, machine: affinity::machine() };
+    let listens = ListenAddresses {
+        lanes: addresses,
+        unix_socket: name,
+        machine: affinity::machine(),
+        coordinator: coordinator.to_vec(),
+    };
     Ok(Listeners { lanes: listeners, unix_socket, listens })
 }

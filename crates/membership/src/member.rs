@@ -10,6 +10,8 @@ use syncline_protocol::heartbeat::{Heartbeats, Patience};
 /// One member. All times count from one common moment.
 #[derive(Debug)]
 pub struct Member {
+    /// The rank in whose process the coordinator runs.
+    host: u32,
     heartbeats: Heartbeats,
     /// Whether the coordinator has announced that it leaves.
     coordinator_left: bool,
@@ -18,7 +20,7 @@ pub struct Member {
     waiting: Vec<u32>,
     /// Ranks from which this member has received something recently.
     hears: Vec<u32>,
-    /// When this member last heard from a rank other than 0. Kept because other ranks that detect the fault first have
+    /// When this member last heard from a rank other than that one. Kept because other ranks that detect the fault first have
     /// left by the time this member detects it.
     heard_others: Option<Duration>,
     /// Why this member no longer takes part, if the coordinator has dismissed it.
@@ -43,12 +45,13 @@ pub enum PlanNews {
 }
 
 impl Member {
-    /// Creates a member that has joined at the coordinator.
-    pub fn new(patience: Patience, now: Duration) -> Self {
+    /// Creates a member that has joined at the coordinator, which runs in the process of rank `host`.
+    pub fn new(host: u32, patience: Patience, now: Duration) -> Self {
         let mut heartbeats = Heartbeats::new(patience, now);
         heartbeats.join(0, now);
         heartbeats.heard(0, now);
         Self {
+            host,
             heartbeats,
             coordinator_left: false,
             verdict: None,
@@ -119,6 +122,7 @@ impl Member {
             FromCoordinator::Alive
             | FromCoordinator::BeginEpoch { .. }
             | FromCoordinator::Begun
+            | FromCoordinator::Moved(_)
             | FromCoordinator::Missing { .. } => {}
             FromCoordinator::Waiting { ranks } => self.waiting = ranks,
             FromCoordinator::Dismissed { why } => {
@@ -159,7 +163,7 @@ impl Member {
 
     /// Advances timers. Call it once per [`Member::interval`], after received messages have been handled.
     pub fn tick(&mut self, now: Duration) {
-        if self.hears.iter().any(|&rank| rank != 0) {
+        if self.hears.iter().any(|&rank| rank != self.host) {
             self.heard_others = Some(now);
         }
         if let Some(&(_, silence)) = self.heartbeats.silent(now).first() {
@@ -171,8 +175,10 @@ impl Member {
             });
             let recent = self.heartbeats.patience().recent();
             let others_spoke_later = self.heard_others.is_some_and(|heard| heard + silence >= now + recent);
-            if others_spoke_later && !self.hears.contains(&0) {
-                trouble.what.push_str("; rank 0, which runs it, is silent too, and other ranks are not");
+            if others_spoke_later && !self.hears.contains(&self.host) {
+                let host = self.host;
+                trouble.what +=
+                    &format!("; rank {host}, which runs it, is silent too, and other ranks are not");
             }
             self.lose_coordinator(trouble);
         }
@@ -222,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_silent_coordinator_is_lost_within_two_seconds() {
-        let mut member = Member::new(Patience::default(), ms(0));
+        let mut member = Member::new(0, Patience::default(), ms(0));
         let lost = (0..4000).step_by(100).find(|&now| {
             member.tick(ms(now));
             member.verdict().is_some()
@@ -235,7 +241,7 @@ mod tests {
     #[test]
     fn a_member_that_does_not_hear_the_coordinator_reports_which_ranks_it_hears() {
         for (hears, rank_0_is_silent) in [(vec![0, 2], false), (vec![2], true), (vec![], false)] {
-            let mut member = Member::new(Patience::default(), ms(0));
+            let mut member = Member::new(0, Patience::default(), ms(0));
             member.set_hears(hears.clone());
             (0..4000).step_by(100).for_each(|now| member.tick(ms(now)));
             let Verdict { blame, trouble } = member.verdict().cloned().unwrap();
@@ -253,7 +259,7 @@ mod tests {
     #[test]
     fn ranks_that_left_after_the_coordinator_fell_silent_were_not_silent() {
         for (others_leave, rank_0_is_silent) in [(1300, true), (400, false)] {
-            let mut member = Member::new(Patience::default(), ms(0));
+            let mut member = Member::new(0, Patience::default(), ms(0));
             for now in (0..4000).step_by(100) {
                 member.set_hears(if now < others_leave { vec![1, 3] } else { Vec::new() });
                 member.tick(ms(now));
@@ -266,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_first_verdict_counts() {
-        let mut member = Member::new(Patience::default(), ms(0));
+        let mut member = Member::new(0, Patience::default(), ms(0));
         let trouble = Trouble::left();
         member.receive(
             FromCoordinator::Verdict { blame: Blame::Rank(3), trouble: trouble.clone() },
@@ -279,7 +285,7 @@ mod tests {
 
     #[test]
     fn a_coordinator_that_leaves_is_not_lost() {
-        let mut member = Member::new(Patience::default(), ms(0));
+        let mut member = Member::new(0, Patience::default(), ms(0));
         member.receive(FromCoordinator::Leave, |_| Progress::default(), ms(1));
         member.lose_coordinator(Trouble::closed("end of file"));
         (0..5000).step_by(100).for_each(|now| member.tick(ms(now)));
@@ -288,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_request_is_answered_with_progress() {
-        let mut member = Member::new(Patience::default(), ms(0));
+        let mut member = Member::new(0, Patience::default(), ms(0));
         let progress = Progress { begun: 5, over: 4 };
         member.receive(
             FromCoordinator::ProgressRequest { call: 9, group: 3 },

@@ -1,13 +1,15 @@
 //! A member's connection to the coordinator.
 
 use crate::assembly::FIRST_NOTICE_AFTER;
+use crate::coordinator_thread::Standby;
 use crate::hooks::{Notice, Wanted};
 use crate::join_error::JoinError;
 use crate::listeners::{self, Listeners};
 use crate::member::PlanNews;
 use crate::member_settings::MemberSettings;
-use crate::message::{FromCoordinator, FromMember, Progress};
+use crate::message::{CoordinatorPlace, FromCoordinator, FromMember, Progress};
 use crate::roster::Roster;
+use crate::succession::Succession;
 use mio::{Events, Token, Waker};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -15,13 +17,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use syncline_protocol::fault::{Blame, Trouble};
 use syncline_protocol::handshake::Role;
-use syncline_protocol::heartbeat::Heartbeats;
+use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::forks::Watcher;
 use syncline_transport::handshaking::{Handshaking, Identification};
 use syncline_transport::socket::Socket;
 use syncline_units::rank_list;
+
+/// Why no other epoch can begin without the coordinator.
+pub(crate) const LOST: &str = "has lost the coordinator, without which no other epoch can begin";
 
 const COORDINATOR: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -38,29 +43,62 @@ pub struct MemberConnection {
     reported: bool,
     /// Who is at fault, if the epoch failed before all lanes were connected.
     verdict: Option<Blame>,
+    /// How this member finds its coordinator again; `None` unless the job is elastic.
+    succession: Option<Succession>,
+    /// Whether the coordinator is lost, and this member has not found another one yet.
+    lost: bool,
     /// What the coordinator has said about plans of this epoch before its lanes were connected.
     pub(crate) plan_news: Vec<PlanNews>,
 }
 
-/// Joins at the coordinator, and waits until an epoch begins.
+/// Joins at the coordinator, and waits until an epoch begins. `standby` is this member's own coordinator thread; `None`
+/// unless the job is elastic.
 pub fn enter(
     member: &MemberSettings,
     settings: Settings,
+    standby: Option<&Standby>,
     wanted: &mut Wanted<'_>,
     notice: &mut Notice<'_>,
 ) -> Result<(MemberConnection, Roster, Listeners), JoinError> {
     let deadline = Instant::now() + member.wait;
-    let listeners = listeners::listen(member, settings.flow.lanes)?;
+    let own = standby.map_or(&[][..], |standby| &standby.place().addresses);
+    let listeners = listeners::listen(member, settings.flow.lanes, own)?;
+    let first = CoordinatorPlace { rank: member.coordinator_rank, addresses: member.coordinator.clone() };
+    let mut place = first.clone();
     loop {
-        let mut connection = MemberConnection::connect(member, settings, deadline, wanted, notice)?;
+        let connected = MemberConnection::connect(member, settings, &place, deadline, wanted, notice);
+        let mut connection = match connected {
+            // The process to which this member was sent has ended meanwhile. The first one may know another.
+            Err(_) if place != first && Instant::now() < deadline => {
+                wanted()?;
+                std::thread::sleep(RETRY);
+                place = first.clone();
+                continue;
+            }
+            connected => connected?,
+        };
+        connection.succession = standby.map(|standby| Succession::new(standby.clone(), place.clone()));
         connection.control.send(&FromMember::ListenAddresses(listeners.listens.clone()));
-        // `None` means that the coordinator disconnected this member without a message. Try again: it may then say why.
-        if let Some(roster) =
-            connection.wait_for_epoch(member, settings, Some(deadline), &mut *wanted, notice)?
-        {
-            return Ok((connection, roster, listeners));
+        match connection.wait_for_epoch(member, settings, Some(deadline), &mut *wanted, notice)? {
+            Waited::Begun(roster) => return Ok((connection, roster, listeners)),
+            // Try again: the coordinator may then say why.
+            Waited::Disconnected => {}
+            Waited::Lost => place = first.clone(),
+            Waited::Moved(to) => place = to,
         }
     }
+}
+
+/// What ends a member's wait for an epoch.
+enum Waited {
+    /// The epoch begins.
+    Begun(Roster),
+    /// Another process coordinates the job.
+    Moved(CoordinatorPlace),
+    /// The coordinator disconnected a member that has just joined, without a message.
+    Disconnected,
+    /// The coordinator of a running job is lost, and another one may take over.
+    Lost,
 }
 
 /// How long to wait before another try to join.
@@ -70,12 +108,13 @@ const RETRY: Duration = Duration::from_millis(100);
 fn connect_to_coordinator(
     member: &MemberSettings,
     lanes: u32,
+    place: &CoordinatorPlace,
     deadline: Instant,
     wanted: &mut Wanted<'_>,
     notice: &mut Notice<'_>,
 ) -> Result<Socket, JoinError> {
-    let role = Role::Member { rank: member.rank, world: member.world, lanes };
-    let addresses = member.coordinator.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
+    let role = Role::Member { rank: member.rank, world: member.world, lanes, coordinator: place.rank };
+    let addresses = place.addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(", ");
     let mut gave_up = None;
     let mut stop = || {
         wanted().map_err(|error| {
@@ -88,7 +127,7 @@ fn connect_to_coordinator(
     loop {
         let until = deadline.min(began + wait);
         let own = Identification { trust: &member.trust, job: &member.job };
-        let shut = match Handshaking::reach(&member.coordinator, own, &role, until, &mut stop) {
+        let shut = match Handshaking::reach(&place.addresses, own, &role, until, &mut stop) {
             Ok(socket) => return Ok(socket),
             Err(shut) => shut,
         };
@@ -98,8 +137,8 @@ fn connect_to_coordinator(
         }
         let waited = began.elapsed().as_secs_f64();
         notice(&format!(
-            "rank {} has not reached rank 0 at {addresses} for {waited:.0} s: {}",
-            member.rank, shut.why
+            "rank {} has not reached rank {} at {addresses} for {waited:.0} s: {}",
+            member.rank, place.rank, shut.why
         ));
         wait *= 2;
     }
@@ -110,6 +149,7 @@ impl MemberConnection {
     fn connect(
         member: &MemberSettings,
         settings: Settings,
+        place: &CoordinatorPlace,
         deadline: Instant,
         wanted: &mut Wanted<'_>,
         notice: &mut Notice<'_>,
@@ -117,7 +157,8 @@ impl MemberConnection {
         let fault = |error: std::io::Error| {
             JoinError::about_rank(member.rank, &format!("cannot wait for the coordinator: {error}"))
         };
-        let mut socket = connect_to_coordinator(member, settings.flow.lanes, deadline, wanted, notice)?;
+        let mut socket =
+            connect_to_coordinator(member, settings.flow.lanes, place, deadline, wanted, notice)?;
         let poll = Watcher::new().map_err(fault)?;
         socket.watch(poll.registry(), COORDINATOR).map_err(fault)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(fault)?);
@@ -133,8 +174,51 @@ impl MemberConnection {
             started,
             reported: false,
             verdict: None,
+            succession: None,
+            lost: false,
             plan_news: Vec::new(),
         })
+    }
+
+    /// The rank in whose process the coordinator runs.
+    pub fn host(&self) -> u32 {
+        self.succession.as_ref().map_or(0, |succession| succession.place().rank)
+    }
+
+    /// Whether this member can find another coordinator if it loses this one.
+    pub fn can_find_another(&self) -> bool {
+        self.succession.as_ref().is_some_and(Succession::is_possible)
+    }
+
+    /// Notes that the coordinator is lost. `left` says whether it has announced that it leaves.
+    pub fn lose(&mut self, left: bool) {
+        self.lost = true;
+        if let Some(succession) = self.succession.as_mut().filter(|_| left) {
+            succession.leave();
+        }
+    }
+
+    /// Finds the coordinator again, or takes over. Calls `stop` repeatedly, and gives up if that returns an error.
+    ///
+    /// # Errors
+    /// A clause about this member: why it cannot go on.
+    pub fn find_coordinator(
+        &mut self,
+        member: &MemberSettings,
+        patience: Patience,
+        stop: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let Some(succession) = &mut self.succession else { return Err(LOST.to_owned()) };
+        let mut control = succession.find(member, patience.silence, stop)?;
+        let watched = control.socket.watch(self.poll.registry(), COORDINATOR);
+        watched.map_err(|error| format!("cannot wait for the coordinator: {error}"))?;
+        self.control = control;
+        self.started = Instant::now();
+        self.heartbeats = Heartbeats::new(patience, Duration::ZERO);
+        self.heartbeats.join(0, Duration::ZERO);
+        self.heartbeats.heard(0, Duration::ZERO);
+        self.lost = false;
+        Ok(())
     }
 
     /// Asks for the next epoch, and waits until it begins. The coordinator waits up to `patience` for lost ranks to
@@ -149,18 +233,30 @@ impl MemberConnection {
         (self.reported, self.verdict) = (false, None);
         // Until now the thread has received the coordinator's heartbeats.
         self.heartbeats.heard(0, self.started.elapsed());
-        let listeners = listeners::listen(member, settings.flow.lanes)?;
+        let own = self.succession.as_ref().map_or(&[][..], Succession::own_addresses);
+        let listeners = listeners::listen(member, settings.flow.lanes, own)?;
         let patience_ms = patience.as_millis() as u64;
-        self.control.send(&FromMember::RequestEpoch { listens: listeners.listens.clone(), patience_ms });
-        match self.wait_for_epoch(member, settings, None, wanted, &mut |_| {})? {
-            Some(roster) => Ok((roster, listeners)),
-            None => Err(JoinError::about_rank(member.rank, "was disconnected by the coordinator")),
+        loop {
+            if self.lost {
+                let mut gave_up = None;
+                let mut stop = || wanted().map_err(|error| gave_up.insert(error).why.clone());
+                let found = self.find_coordinator(member, settings.patience, &mut stop);
+                found.map_err(|why| gave_up.unwrap_or_else(|| JoinError::about_rank(member.rank, &why)))?;
+            }
+            let listens = listeners.listens.clone();
+            self.control.send(&FromMember::RequestEpoch { listens, patience_ms });
+            match self.wait_for_epoch(member, settings, None, wanted, &mut |_| {})? {
+                Waited::Begun(roster) => return Ok((roster, listeners)),
+                Waited::Lost => {}
+                Waited::Moved(_) | Waited::Disconnected => {
+                    return Err(JoinError::about_rank(member.rank, "was disconnected by the coordinator"));
+                }
+            }
         }
     }
 
     /// Waits until an epoch begins. A member that has just joined has a `deadline`; for a member of an earlier epoch,
-    /// the coordinator decides how long to wait. Returns `None` if a member that has just joined was disconnected at
-    /// once.
+    /// the coordinator decides how long to wait.
     fn wait_for_epoch(
         &mut self,
         member: &MemberSettings,
@@ -168,7 +264,7 @@ impl MemberConnection {
         deadline: Option<Instant>,
         wanted: &mut Wanted<'_>,
         notice: &mut Notice<'_>,
-    ) -> Result<Option<Roster>, JoinError> {
+    ) -> Result<Waited, JoinError> {
         let (lanes, first) = (settings.flow.lanes, deadline.is_some());
         let past = |more: Duration| deadline.is_some_and(|deadline| Instant::now() > deadline + more);
         let fault = |what: String| JoinError::about_rank(member.rank, &what);
@@ -195,7 +291,10 @@ impl MemberConnection {
                             "received an invalid list of members from the coordinator".to_owned(),
                         ));
                     }
-                    return Ok(Some(roster));
+                    if let Some(succession) = &mut self.succession {
+                        succession.begin(&roster);
+                    }
+                    return Ok(Waited::Begun(roster));
                 }
                 // After the job has begun, the verdict may be about the lost process whose rank this one takes.
                 Some(FromCoordinator::Verdict { blame, trouble }) if first && !begun => {
@@ -203,8 +302,10 @@ impl MemberConnection {
                 }
                 Some(FromCoordinator::Dismissed { why }) => return Err(fault(why)),
                 Some(FromCoordinator::Leave) => {
-                    return Err(lost("left before all ranks had joined".to_owned()));
+                    let error = lost("left before all ranks had joined".to_owned());
+                    return self.lose_or_fail(error, true, begun);
                 }
+                Some(FromCoordinator::Moved(place)) => return Ok(Waited::Moved(place)),
                 Some(FromCoordinator::Begun) => begun = true,
                 Some(FromCoordinator::Missing { ranks }) => {
                     let waited = began.elapsed().as_secs_f64();
@@ -227,12 +328,13 @@ impl MemberConnection {
                     if let Some(how) = closed {
                         if first && began.elapsed() < RETRY && !past(Duration::ZERO) {
                             std::thread::sleep(RETRY);
-                            return Ok(None);
+                            return Ok(Waited::Disconnected);
                         }
-                        return Err(lost(format!("closed its connection ({how})")));
+                        let error = lost(format!("closed its connection ({how})"));
+                        return self.lose_or_fail(error, false, begun);
                     }
                     if let Some(silence) = silence {
-                        return Err(lost(silence.what));
+                        return self.lose_or_fail(lost(silence.what), false, begun);
                     }
                     // The coordinator knows which ranks are missing, and may say so a little after the deadline.
                     if past(Duration::from_secs(2)) {
@@ -248,6 +350,14 @@ impl MemberConnection {
                 }
             }
         }
+    }
+
+    /// Notes that the coordinator is lost. Fails if there cannot be another one. `left` says whether it has announced that it
+    /// leaves, and `begun` whether this member has just joined a running job.
+    fn lose_or_fail(&mut self, error: JoinError, left: bool, begun: bool) -> Result<Waited, JoinError> {
+        self.lose(left);
+        let another = self.can_find_another() || (begun && self.succession.is_some());
+        if another { Ok(Waited::Lost) } else { Err(error) }
     }
 
     /// Sends a heartbeat to the coordinator, if one is due.
@@ -279,9 +389,10 @@ impl MemberConnection {
     }
 
     /// Whether another epoch may succeed after this one failed before all lanes were connected: a rank or a link is
-    /// at fault, and not the coordinator.
-    pub const fn may_go_on(&self) -> bool {
-        matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link { .. } | Blame::SomeRank))
+    /// at fault, or there can be another coordinator.
+    pub fn may_go_on(&self) -> bool {
+        let lost = self.lost && self.can_find_another();
+        lost || matches!(self.verdict, Some(Blame::Rank(_) | Blame::Link { .. } | Blame::SomeRank))
     }
 
     /// Exchanges messages with the coordinator while lanes are being connected. Call it often, so that the
@@ -310,6 +421,7 @@ impl MemberConnection {
                     return Err(JoinError::new(format!("{blame} {trouble}")));
                 }
                 FromCoordinator::Leave => {
+                    self.lose(true);
                     return Err(lost("left before all ranks were connected".to_owned()));
                 }
                 FromCoordinator::Dismissed { why } => return Err(JoinError::about_rank(member.rank, &why)),
@@ -321,13 +433,17 @@ impl MemberConnection {
                 FromCoordinator::Alive
                 | FromCoordinator::BeginEpoch { .. }
                 | FromCoordinator::Begun
+                | FromCoordinator::Moved(_)
                 | FromCoordinator::Missing { .. }
                 | FromCoordinator::Waiting { .. } => {}
             }
         }
         let silence = self.silence(heard).map(|trouble| trouble.what);
         match closed.map(|how| format!("closed its connection ({how})")).or(silence) {
-            Some(why) => Err(lost(why)),
+            Some(why) => {
+                self.lose(false);
+                Err(lost(why))
+            }
             None => Ok(()),
         }
     }

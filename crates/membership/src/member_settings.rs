@@ -24,6 +24,8 @@ pub struct MemberSettings {
     /// The coordinator's addresses: the member tries one after the other. Rank 0 listens on all of them that its host
     /// has. There, port 0 means any free port (of [`MemberSettings::ports`]).
     pub coordinator: Vec<SocketAddr>,
+    /// The rank that coordinates there: 0, or in a running elastic job the rank that has taken over.
+    pub coordinator_rank: u32,
     /// The interfaces on which this member listens. Lanes use them in turn.
     pub interfaces: Vec<Interface>,
     /// The ports on which to listen, if a firewall admits no others. `None` means any free port.

@@ -3,10 +3,14 @@
 use crate::Member;
 use crate::coordinator_link::{CoordinatorLink, Executor};
 use crate::coordinator_thread::CoordinatorThread;
+use crate::hooks::Wanted;
+use crate::join_error::JoinError;
 use crate::member::PlanNews;
-use crate::member_connection::MemberConnection;
+use crate::member_connection::{LOST, MemberConnection};
+use crate::member_settings::MemberSettings;
 use crate::message::{FromCoordinator, LateOperation, PlanProposal, Verdict};
 use mio::{Events, Waker};
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -14,9 +18,6 @@ use std::time::{Duration, Instant};
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::heartbeat::Patience;
 use syncline_transport::loss_watch::LossWatch;
-
-/// Why no other epoch can begin, unless the coordinator has given another reason.
-const LOST: &str = "has lost the coordinator, without which no other epoch can begin";
 
 /// A command to the thread.
 enum Command {
@@ -63,10 +64,11 @@ impl CoordinatorLink for Arc<MemberThread> {
 }
 
 impl MemberThread {
-    /// Starts a thread that serves `connection`. `coordinator` is the coordinator's thread, if it runs in this
-    /// process.
+    /// Starts a thread that serves `connection`. `coordinator` is the coordinator's thread, if this process has one. In an
+    /// elastic job the thread finds the coordinator again if it is lost.
     pub fn start(
         connection: MemberConnection,
+        member: MemberSettings,
         patience: Patience,
         executor: Box<dyn Executor>,
         coordinator: Option<CoordinatorThread>,
@@ -74,8 +76,14 @@ impl MemberThread {
         let (sender, commands) = channel();
         let waker = Arc::clone(&connection.waker);
         let waiting = Arc::default();
-        let member_loop =
-            MemberLoop { connection, executor, commands, patience, waiting: Arc::clone(&waiting) };
+        let member_loop = MemberLoop {
+            connection,
+            settings: member,
+            executor,
+            commands,
+            patience,
+            waiting: Arc::clone(&waiting),
+        };
         let thread = std::thread::Builder::new().name("member".to_owned()).spawn(|| member_loop.run())?;
         Ok(Self { commands: sender, waker, waiting, thread: Some(thread), coordinator })
     }
@@ -85,15 +93,32 @@ impl MemberThread {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The addresses on which this process coordinates the job; `None` if another one does.
+    pub fn coordinates_at(&self) -> Option<Vec<SocketAddr>> {
+        let thread = self.coordinator.as_ref()?;
+        let standby = thread.standby();
+        standby.coordinates().then(|| match thread.addresses() {
+            [] => standby.place().addresses.clone(),
+            first => first.to_vec(),
+        })
+    }
+
     /// Ends the thread without a message to the coordinator. Returns the connection, and the coordinator's thread if
-    /// it runs in this process. Instead of a lost connection, returns a clause about this rank that says why it is
-    /// lost.
-    pub fn recall(mut self) -> (Result<MemberConnection, String>, Option<CoordinatorThread>) {
+    /// this process has one. Instead of a connection that is lost for good, returns a clause about this rank that says
+    /// why. Calls `wanted` while the thread looks for another coordinator, and ends the search once that fails.
+    pub fn recall(
+        mut self,
+        wanted: &mut Wanted<'_>,
+    ) -> Result<(Result<MemberConnection, String>, Option<CoordinatorThread>), JoinError> {
         self.send(Command::Recall);
         let lost = || Err(LOST.to_owned());
+        while self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            wanted()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
         let connection =
             self.thread.take().map_or_else(lost, |thread| thread.join().unwrap_or_else(|_| lost()));
-        (connection, self.coordinator.take())
+        Ok((connection, self.coordinator.take()))
     }
 
     fn send(&self, command: Command) {
@@ -119,6 +144,7 @@ impl Drop for MemberThread {
 /// The state of the thread.
 struct MemberLoop {
     connection: MemberConnection,
+    settings: MemberSettings,
     executor: Box<dyn Executor>,
     commands: Receiver<Command>,
     patience: Patience,
@@ -129,7 +155,7 @@ impl MemberLoop {
     /// Runs until the member leaves, or takes its connection back.
     fn run(mut self) -> Result<MemberConnection, String> {
         let started = Instant::now();
-        let mut member = Member::new(self.patience, started.elapsed());
+        let mut member = Member::new(self.connection.host(), self.patience, started.elapsed());
         let mut losses = LossWatch::default();
         let mut events = Events::with_capacity(8);
         let (mut verdict_delivered, mut reported_departure, mut leaving) = (false, false, None);
@@ -145,15 +171,7 @@ impl MemberLoop {
                     Ok(Command::AnswerPlans { edition, group, answer }) => {
                         member.answer_plans(edition, group, answer);
                     }
-                    Ok(Command::Recall) => {
-                        let lost =
-                            member.verdict().is_some_and(|verdict| verdict.blame == Blame::Coordinator);
-                        return match member.dismissed() {
-                            Some(why) => Err(why.to_owned()),
-                            None if lost || member.coordinator_left() => Err(LOST.to_owned()),
-                            None => Ok(self.connection),
-                        };
-                    }
+                    Ok(Command::Recall) => return self.give_back(&member),
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => {
                         if leaving.is_none() {
@@ -219,10 +237,48 @@ impl MemberLoop {
             if closed || (gone && leaving.is_some()) {
                 return Err(LOST.to_owned());
             }
+            // A coordinator that leaves is usually the first to end a job that is over.
+            let looks =
+                gone && !member.coordinator_left() && member.dismissed().is_none() && leaving.is_none();
+            if looks && self.connection.can_find_another() {
+                return self.find_coordinator();
+            }
             if gone {
                 // Nothing more arrives. Wait for the communicator to end.
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+    }
+
+    /// Gives the connection back, or says why no other epoch can begin with it.
+    fn give_back(mut self, member: &Member) -> Result<MemberConnection, String> {
+        let lost = member.verdict().is_some_and(|verdict| verdict.blame == Blame::Coordinator);
+        if let Some(why) = member.dismissed() {
+            return Err(why.to_owned());
+        }
+        if lost || member.coordinator_left() {
+            if !self.connection.can_find_another() {
+                return Err(LOST.to_owned());
+            }
+            self.connection.lose(member.coordinator_left());
+        }
+        Ok(self.connection)
+    }
+
+    /// Finds the coordinator again, and keeps the connection to it until it is recalled. This epoch is over.
+    fn find_coordinator(mut self) -> Result<MemberConnection, String> {
+        self.connection.lose(false);
+        let (mut recalled, commands) = (false, &self.commands);
+        // All other commands are about the epoch that is over.
+        let mut stop = || loop {
+            match commands.try_recv() {
+                Ok(Command::Recall) => recalled = true,
+                Ok(_) => {}
+                Err(TryRecvError::Empty) => return Ok(()),
+                Err(TryRecvError::Disconnected) => return Err("has left the job".to_owned()),
+            }
+        };
+        self.connection.find_coordinator(&self.settings, self.patience, &mut stop)?;
+        if recalled { Ok(self.connection) } else { self.run() }
     }
 }

@@ -15,7 +15,7 @@ pub struct Progress {
 }
 
 /// Where a member listens.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenAddresses {
     /// The address of each lane.
     pub lanes: Vec<SocketAddr>,
@@ -26,6 +26,18 @@ pub struct ListenAddresses {
     /// An identifier of the member's machine.
     #[serde(default)]
     pub machine: Option<String>,
+    /// Where the member would coordinate the job. Empty unless the job is elastic.
+    #[serde(default)]
+    pub coordinator: Vec<SocketAddr>,
+}
+
+/// Where the coordinator runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CoordinatorPlace {
+    /// The rank in whose process it runs.
+    pub rank: u32,
+    /// The addresses on which it listens.
+    pub addresses: Vec<SocketAddr>,
 }
 
 /// A rank that takes part in an epoch.
@@ -156,6 +168,8 @@ pub enum FromCoordinator {
     },
     /// The job has begun. The receiver joins it in the next epoch.
     Begun,
+    /// Another process coordinates the job.
+    Moved(CoordinatorPlace),
     /// The job cannot begin yet, because ranks have not joined.
     Missing {
         /// The missing ranks.
@@ -279,8 +293,7 @@ pub(crate) mod tests {
 
     /// Any message of a member, about ranks of the job and about others.
     pub(crate) fn member_messages() -> impl Strategy<Value = FromMember> {
-        let listens =
-            ListenAddresses { lanes: Vec::new(), unix_socket: None, machine: Some("here".to_owned()) };
+        let listens = ListenAddresses { machine: Some("here".to_owned()), ..ListenAddresses::default() };
         let request = FromMember::RequestEpoch { listens: listens.clone(), patience_ms: u64::MAX };
         let progress = (0..5u64, 0..5u64).prop_map(|(begun, over)| Progress { begun, over });
         prop_oneof![

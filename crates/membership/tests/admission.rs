@@ -152,7 +152,7 @@ fn key(byte: u8) -> Authentication {
 
 impl Client {
     fn endpoint(&self, nonce: u8) -> Endpoint {
-        let role = |rank, world, lanes| Role::Member { rank, world, lanes };
+        let role = |rank, world, lanes| Role::Member { rank, world, lanes, coordinator: 0 };
         let join = |trust, job, role| {
             let (initiator, out) = Initiator::new(trust, job, role, [nonce; 32]);
             Endpoint { side: Side::Initiator(initiator), out, outcome: None }
@@ -200,7 +200,7 @@ proptest! {
     fn one_process_of_each_rank_joins_and_others_get_the_reason(
         clients in prop::collection::vec(clients(), 1..12), seed: u64, piece in 1usize..200,
     ) {
-        let members = Members { world: WORLD, lanes: 1, elastic: false, begun: false };
+        let members = Members { world: WORLD, lanes: 1, elastic: false, begun: false, takes_over: false };
         let process = |endpoints| Process { endpoints, members, here: BTreeSet::new() };
         let coordinators = (1..).zip(&clients).map(|(client, _)| {
             let acceptor = Acceptor::new(key(7), Some("job"), [100 + client as u8; 32]);

@@ -247,7 +247,7 @@ impl Rank {
             lane,
             heartbeats,
             control: Control::new(),
-            member: Member::new(patience, Duration::ZERO),
+            member: Member::new(0, patience, Duration::ZERO),
             rules: FaultRules::new(rank, true, patience),
             cut_off: false,
             last_look: Duration::ZERO,
@@ -448,7 +448,7 @@ impl World {
         let mut processes: Vec<Process> =
             (0..ranks).map(|rank| Process::Rank(Box::new(Rank::new(rank, ranks, plan, &sums)))).collect();
         let all: Vec<u32> = (0..ranks).collect();
-        let coordinator = Coordinator::new(&all, Patience::default(), Duration::ZERO);
+        let coordinator = Coordinator::new(&all, 0, Patience::default(), Duration::ZERO);
         let controls = all.iter().map(|_| Control::new()).collect();
         processes.push(Process::Coordinator(Box::new(CoordinatorProcess {
             coordinator,

@@ -25,10 +25,11 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
+use std::net::SocketAddr;
 use zeroize::Zeroize;
 
 /// The version of the protocol that this side speaks: frames, messages and handshake.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// Most bytes of a message until the handshake is complete.
 pub const MAX_MESSAGE_BYTES: usize = 4096;
@@ -111,6 +112,25 @@ pub enum Role {
         world: u32,
         /// Connections between each pair of members.
         lanes: u32,
+        /// The rank that coordinates the job, as far as the member knows.
+        coordinator: u32,
+    },
+    /// A member of a running elastic job that has lost its coordinator, and asks another member to coordinate.
+    Survivor {
+        /// The member's rank.
+        rank: u32,
+        /// The other member's rank.
+        coordinator: u32,
+        /// The last epoch of which the member knows.
+        epoch: u16,
+    },
+    /// The coordinator of a running elastic job. It tells the process at the address where the job began that it now
+    /// coordinates the job.
+    Successor {
+        /// The rank in whose process it runs.
+        rank: u32,
+        /// The addresses on which it listens.
+        addresses: Vec<SocketAddr>,
     },
     /// A worker that joins its job on a hub.
     Worker {
@@ -471,7 +491,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const ROLE: Role = Role::Member { rank: 1, world: 4, lanes: 1 };
+    const ROLE: Role = Role::Member { rank: 1, world: 4, lanes: 1, coordinator: 0 };
 
     fn key(byte: u8) -> Authentication {
         Authentication::Key(Key::new([byte; 32]))

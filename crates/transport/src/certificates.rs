@@ -284,7 +284,7 @@ pub struct Names {
 /// The name that the accepting side's certificate must have, for a process that connects as `role`.
 pub(crate) const fn counterpart(role: &Role) -> &'static str {
     match role {
-        Role::Member { .. } | Role::Lane { .. } => RANK,
+        Role::Member { .. } | Role::Survivor { .. } | Role::Successor { .. } | Role::Lane { .. } => RANK,
         Role::Worker { .. }
         | Role::Core { .. }
         | Role::Rack { .. }
@@ -320,9 +320,11 @@ impl Names {
         let (able, rank) = match *role {
             Role::StatusClient | Role::SaveClient => return Ok(()),
             Role::Rack { .. } => (self.hub, None),
-            Role::Member { rank, .. } | Role::Worker { rank } | Role::Core { rank, .. } => {
-                (self.rank, Some(rank))
-            }
+            Role::Member { rank, .. }
+            | Role::Survivor { rank, .. }
+            | Role::Successor { rank, .. }
+            | Role::Worker { rank }
+            | Role::Core { rank, .. } => (self.rank, Some(rank)),
             Role::Lane { from, .. } => (self.rank, Some(from)),
         };
         if !able {
@@ -342,8 +344,11 @@ impl Names {
     pub(crate) fn serves(&self, role: &Role, job: &str) -> Result<(), String> {
         match *role {
             Role::StatusClient | Role::SaveClient => Ok(()),
-            // Members connect to the coordinator, which rank 0 runs.
-            Role::Member { .. } => self.is_valid_for(Some(0), job),
+            Role::Member { coordinator, .. } | Role::Survivor { coordinator, .. } => {
+                self.is_valid_for(Some(coordinator), job)
+            }
+            // A job begins at an address of rank 0.
+            Role::Successor { .. } => self.is_valid_for(Some(0), job),
             Role::Lane { to, .. } => self.is_valid_for(Some(to), job),
             Role::Worker { .. } | Role::Core { .. } | Role::Rack { .. } => self.is_valid_for(None, job),
         }

@@ -32,6 +32,7 @@ pub(crate) fn place(rank: u32, world: u32, port: u16) -> MemberSettings {
         job: "test".to_owned(),
         trust: Trust::Key(Key::new([3; 32])),
         coordinator: vec![SocketAddr::new(host, port)],
+        coordinator_rank: 0,
         interfaces: vec![host.into()],
         ports: None,
         wait: Duration::from_secs(10),

@@ -1,0 +1,255 @@
+//! How a member of an elastic job finds its coordinator again after it lost it.
+//!
+//! Every member listens for a time when it has to coordinate ([`crate::coordinator_thread`]), and knows where the others of
+//! the epoch do. The lowest rank that is left takes over. A member therefore asks one process after the other whether it
+//! coordinates: first the old coordinator's, since the network may only have failed for a moment or another process may have
+//! taken its place, then those of the other ranks in ascending order, until one admits it or it is its own turn.
+//!
+//! A process has ended if its host answers that nobody listens there. One that does not answer at all may live. Then the new
+//! coordinator begins an epoch only if more ranks have found it than are silent ([`crate::Assembly`]), so that not two parts
+//! of a job go on.
+
+use crate::assembly::TakeOver;
+use crate::coordinator_thread::Standby;
+use crate::member_settings::MemberSettings;
+use crate::message::{CoordinatorPlace, FromCoordinator};
+use crate::roster::Roster;
+use mio::net::TcpStream;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use syncline_protocol::handshake::Role;
+use syncline_transport::control_connection::ControlConnection;
+use syncline_transport::handshaking::Handshaking;
+
+/// How often a member asks again.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// How a member has lost a coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Its process has ended, or it has left the job.
+    Ended,
+    /// It is silent, and its process may live.
+    Silent,
+}
+
+/// A process at the old coordinator's address that refuses for this long to coordinate is another one.
+const REPLACED: Duration = Duration::from_millis(200);
+
+/// What a member needs to know to find its coordinator again.
+#[derive(Clone, Debug)]
+pub struct Succession {
+    standby: Standby,
+    /// Where the coordinator was last.
+    place: CoordinatorPlace,
+    /// The last epoch that this member knows, and where its ranks would coordinate. `None` before the first epoch.
+    epoch: Option<(u16, Vec<CoordinatorPlace>)>,
+    /// Coordinators that were lost since the last epoch.
+    passed: BTreeMap<u32, Loss>,
+}
+
+/// Why a process that was asked does not coordinate this member.
+#[derive(Debug)]
+enum Unanswered {
+    /// Nobody listens there: the process has ended.
+    Ended,
+    /// It does not answer.
+    Silent,
+    /// It does not coordinate, or does not admit this member now.
+    NotYet,
+    /// It says that the coordinator is elsewhere.
+    Moved(CoordinatorPlace),
+    /// It refuses this member for good.
+    Refused(String),
+    /// This member no longer looks for a coordinator.
+    Stopped(String),
+}
+
+impl Succession {
+    /// Creates the succession of a member that has joined at `place`.
+    pub fn new(standby: Standby, place: CoordinatorPlace) -> Self {
+        let succession = Self { standby, place, epoch: None, passed: BTreeMap::new() };
+        succession.tell();
+        succession
+    }
+
+    /// Tells this member's own coordinator thread where the coordinator is, for processes that ask it.
+    fn tell(&self) {
+        self.standby.set_coordinator(Some(self.place.clone()));
+    }
+
+    /// Where the coordinator is, or was last.
+    pub fn place(&self) -> &CoordinatorPlace {
+        &self.place
+    }
+
+    /// Where this member would coordinate.
+    pub fn own_addresses(&self) -> &[SocketAddr] {
+        &self.standby.place().addresses
+    }
+
+    /// Whether this member can find another coordinator if it loses this one: an epoch has begun.
+    pub fn is_possible(&self) -> bool {
+        self.epoch.is_some()
+    }
+
+    /// Notes that an epoch begins.
+    pub fn begin(&mut self, roster: &Roster) {
+        let place = |member: &crate::message::EpochMember| CoordinatorPlace {
+            rank: member.rank,
+            addresses: member.listens.coordinator.clone(),
+        };
+        self.epoch = Some((roster.epoch, roster.members.iter().map(place).collect()));
+        self.passed.clear();
+    }
+
+    /// Notes that the coordinator has left the job.
+    pub fn leave(&mut self) {
+        self.passed.insert(self.place.rank, Loss::Ended);
+    }
+
+    /// Finds the coordinator again, or takes over. Calls `stop` repeatedly, and gives up if that returns an error.
+    ///
+    /// # Errors
+    /// A clause about this member: why it cannot go on.
+    pub fn find(
+        &mut self,
+        member: &MemberSettings,
+        silence: Duration,
+        stop: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<ControlConnection, String> {
+        self.standby.set_coordinator(None);
+        let deadline = Instant::now() + member.wait;
+        let mut stale_since: Option<(u32, Instant)> = None;
+        let mut replaced_since: Option<Instant> = None;
+        // The process to ask next, if it is not the first that is left.
+        let mut next = (!self.passed.contains_key(&self.place.rank)).then(|| self.place.clone());
+        loop {
+            let Some((epoch, places)) = &self.epoch else {
+                return Err("has lost the coordinator before the job began".to_owned());
+            };
+            let first = places.iter().find(|place| !self.passed.contains_key(&place.rank));
+            let Some(place) = next.take().or_else(|| first.cloned()) else {
+                return Err("has lost the coordinator, and no other rank is left".to_owned());
+            };
+            let own = place.rank == member.rank;
+            if own {
+                self.standby.take_over(self.take_over(*epoch, places));
+            }
+            let role = Role::Survivor { rank: member.rank, coordinator: place.rank, epoch: *epoch };
+            match ask(member, &place, &role, silence, stop) {
+                Ok(connection) => {
+                    self.place = place;
+                    self.tell();
+                    return Ok(connection);
+                }
+                Err(Unanswered::Stopped(why)) => return Err(why),
+                Err(Unanswered::Refused(why)) => return Err(format!("cannot go on: {why}")),
+                Err(Unanswered::Ended) => _ = self.passed.insert(place.rank, Loss::Ended),
+                Err(Unanswered::Silent) => _ = self.passed.insert(place.rank, Loss::Silent),
+                // The old coordinator would answer. So another process listens in its place, or it is ending just now.
+                Err(Unanswered::NotYet) if place == self.place && !own => {
+                    if replaced_since.get_or_insert_with(Instant::now).elapsed() > REPLACED {
+                        _ = self.passed.insert(place.rank, Loss::Ended);
+                    } else {
+                        next = Some(place.clone());
+                    }
+                }
+                Err(Unanswered::NotYet) => {}
+                Err(Unanswered::Moved(to))
+                    if self.passed.contains_key(&to.rank) || to.rank == member.rank =>
+                {
+                    let (lost, since) = *stale_since.get_or_insert((to.rank, Instant::now()));
+                    // If that coordinator were lost for all, the other rank would know it by now.
+                    if lost == to.rank && since.elapsed() > 2 * silence + Duration::from_secs(1) {
+                        let rank = place.rank;
+                        return Err(format!("has lost the coordinator, which rank {rank} still hears"));
+                    }
+                }
+                Err(Unanswered::Moved(to)) => next = Some(to),
+            }
+            if Instant::now() > deadline {
+                let waited = member.wait.as_secs_f64();
+                let rank = place.rank;
+                return Err(format!(
+                    "has lost the coordinator, and rank {rank} has not taken over within {waited:.0} s"
+                ));
+            }
+            std::thread::sleep(AGAIN);
+        }
+    }
+
+    /// What this member knows when it takes over.
+    fn take_over(&self, epoch: u16, places: &[CoordinatorPlace]) -> TakeOver {
+        let survivors = places.iter().map(|place| place.rank).filter(|rank| !self.passed.contains_key(rank));
+        let silent = self.passed.iter().filter(|&(_, &loss)| loss == Loss::Silent).map(|(&rank, _)| rank);
+        TakeOver { epoch, survivors: survivors.collect(), silent: silent.collect() }
+    }
+}
+
+/// Asks a process to coordinate this member, at each of its addresses. It answers within `silence`, if it lives.
+fn ask(
+    member: &MemberSettings,
+    place: &CoordinatorPlace,
+    role: &Role,
+    silence: Duration,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<ControlConnection, Unanswered> {
+    let mut ended = !place.addresses.is_empty();
+    for &address in &place.addresses {
+        match ask_at(member, address, role, silence, stop) {
+            Err(Unanswered::Ended) => {}
+            Err(Unanswered::Silent) => ended = false,
+            answer => return answer,
+        }
+    }
+    Err(if ended { Unanswered::Ended } else { Unanswered::Silent })
+}
+
+fn ask_at(
+    member: &MemberSettings,
+    address: SocketAddr,
+    role: &Role,
+    silence: Duration,
+    stop: &mut dyn FnMut() -> Result<(), String>,
+) -> Result<ControlConnection, Unanswered> {
+    let began = Instant::now();
+    let stream = match std::net::TcpStream::connect_timeout(&address, silence) {
+        Ok(stream) => stream,
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Err(Unanswered::Ended),
+        Err(_) => return Err(Unanswered::Silent),
+    };
+    let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+    let socket = ready.map(|()| TcpStream::from_std(stream).into());
+    let handshake = socket
+        .map_err(|error| error.to_string())
+        .and_then(|socket| Handshaking::begin(socket, member.trust.clone(), &member.job, role.clone()));
+    let mut handshake = handshake.map_err(Unanswered::Refused)?;
+    let mut pause = || {
+        stop().map_err(Unanswered::Stopped)?;
+        std::thread::sleep(Duration::from_millis(2));
+        if began.elapsed() > 2 * silence { Err(Unanswered::Silent) } else { Ok(()) }
+    };
+    loop {
+        match handshake.advance(|_| Ok(())) {
+            Ok(true) => break,
+            Ok(false) => pause()?,
+            Err(error) if error.permanent => return Err(Unanswered::Refused(error.why)),
+            // A process that ends meanwhile closes the connection: the next try finds nobody.
+            Err(_) => return Err(Unanswered::NotYet),
+        }
+    }
+    // The coordinator says that the job has begun; others say where the coordinator is.
+    let mut connection = ControlConnection::new(handshake.socket);
+    loop {
+        let closed = connection.read().is_err();
+        match connection.receive() {
+            Ok(Some(FromCoordinator::Moved(place))) => return Err(Unanswered::Moved(place)),
+            Ok(Some(_)) => return Ok(connection),
+            Ok(None) if !closed => pause()?,
+            Ok(None) | Err(_) => return Err(Unanswered::NotYet),
+        }
+    }
+}
