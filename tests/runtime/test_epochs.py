@@ -58,15 +58,70 @@ def test_ranks_wait_for_a_lost_rank_to_come_back():
             assert again.until(0, "step") >= 0
 
 
-def test_nobody_goes_on_without_the_coordinator():
-    """Fault: an elastic job loses rank 0 -> all others report it, and end"""
-    with job(3, json.dumps({"renew": {}})) as running:
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_another_rank_coordinates_when_rank_0_is_lost(how):
+    """Fault: an elastic job loses rank 0 -> the others go on with their inputs, and the lowest rank coordinates"""
+    with job(4, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        since = running.kill(0, how)
+        for rank in (1, 2, 3):
+            assert running.until(rank, "intact")
+        since.found(time.time())
+        assert [running.until(rank, "ranks") for rank in (1, 2, 3)] == [[1, 2, 3]] * 3
+        # The next coordinator is lost, too.
+        running.kill(1, signal.SIGKILL)
+        assert [running.until(rank, "ranks") for rank in (2, 3)] == [[2, 3]] * 2
+        running.kill(2, signal.SIGKILL)
+        assert running.until(3, "ranks") == [3]
+
+
+def test_ranks_0_and_1_are_lost_at_once():
+    """Fault: an elastic job loses rank 0 and the next one at the same time -> the others go on"""
+    with job(5, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        running.kill(1, signal.SIGKILL)
+        running.kill(0, signal.SIGKILL)
+        for rank in (2, 3, 4):
+            while running.until(rank, "ranks") != [2, 3, 4]:
+                pass
+
+
+def test_a_rank_0_that_is_started_again_joins_the_running_job():
+    """Fault: rank 0 is lost and started again at its address -> it is let into the job that went on without it"""
+    settings = {"renew": {}}
+    with job(3, json.dumps(settings)) as running:
         running.wait_for_steps()
         running.kill(0, signal.SIGKILL)
-        for rank in (1, 2):
-            outcome = running.outcome(rank)
-            assert outcome["error"]["code"] == "SL1201" and outcome["status"] == 6
-            assert "lost the coordinator" in outcome["error"]["message"]
+        assert [running.until(rank, "ranks") for rank in (1, 2)] == [[1, 2]] * 2
+        with job(3, json.dumps({**settings, "coordinator": running.address}), ranks=[0]) as again:
+            assert again.until(0, "step") > 0
+            for rank in (1, 2):
+                while running.until(rank, "ranks") != [0, 1, 2]:
+                    pass
+            again.kill(0, signal.SIGKILL)
+            assert [running.until(rank, "ranks") for rank in (1, 2)] == [[1, 2]] * 2
+
+
+def test_a_coordinator_that_stops_for_a_while_does_not_go_on_beside_the_others():
+    """Fault: rank 0 stops, and goes on after the others have gone on without it -> it reports that, and ends"""
+    with job(3, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        running.kill(0, signal.SIGSTOP)
+        assert [running.until(rank, "ranks") for rank in (1, 2)] == [[1, 2]] * 2
+        running.kill(0, signal.SIGCONT)
+        outcome = running.outcome(0)
+        assert outcome["error"]["code"] == "SL1201" and outcome["status"] == 6
+        assert all(process.poll() is None for process in running.processes[1:])
+
+
+def test_one_of_two_ranks_does_not_go_on_while_rank_0_may_live():
+    """Fault: rank 0 of two ranks stops -> the other reports that it cannot know whether rank 0 goes on, and ends"""
+    with job(2, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        running.kill(0, signal.SIGSTOP)
+        outcome = running.outcome(1)
+        assert outcome["error"]["code"] == "SL1201" and outcome["status"] == 6
+        assert "rank 0 is silent" in outcome["error"]["message"]
 
 
 def alone(**settings):

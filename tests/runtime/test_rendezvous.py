@@ -93,6 +93,46 @@ def test_a_rank_restarted_while_ranks_meet_is_answered_again():
         assert works([first.result(20), second.result(20)])
 
 
+def elastic(rank, world, shared):
+    """Joins an elastic job through a rendezvous."""
+    return Communicator.join(rank, world, elastic=True, meeting=Meeting(rendezvous=shared))
+
+
+def test_ranks_that_are_started_again_find_an_elastic_job_wherever_it_is_coordinated():
+    shared = Shared()
+    with ThreadPoolExecutor(3) as pool:
+        group = list(pool.map(lambda rank: elastic(rank, 3, shared), range(3)))
+        for lost in (2, 0, 1):
+            group.pop([ranks.ranks[ranks.rank] for ranks in group].index(lost)).close()
+            list(pool.map(Communicator.renew, group))
+            back = pool.submit(elastic, lost, 3, shared)
+            while any(ranks.waiting != [lost] for ranks in group):
+                assert not back.done()
+                time.sleep(0.01)
+            list(pool.map(Communicator.renew, group))
+            group.append(back.result(20))
+            assert all(ranks.ranks == [0, 1, 2] for ranks in group)
+        deadline = time.monotonic() + 10
+        while any(shared.values.get(f"{kind}/{rank}") for kind in ("hello", "welcome") for rank in range(3)):
+            assert time.monotonic() < deadline, shared.values
+            time.sleep(0.1)
+    assert works(group)
+    assert shared.values["alive"] == b"", "the last rank wipes the sign of life"
+
+
+def test_a_new_elastic_job_begins_where_one_has_died():
+    shared = Shared()
+    # What a job leaves all of whose processes were killed.
+    shared.values["alive"] = b"a sign that no process renews"
+    limits = TimeLimits(silence_s=0.5, interval_s=0.1)
+    with ThreadPoolExecutor(2) as pool:
+        joined = [
+            pool.submit(Communicator.join, rank, 2, elastic=True, meeting=Meeting(rendezvous=shared), limits=limits)
+            for rank in range(2)
+        ]
+        assert works([each.result(30) for each in joined])
+
+
 def test_a_timeout_names_the_missing_rank():
     with pytest.raises(SynclineError) as caught:
         Communicator.join(1, 2, meeting=Meeting(rendezvous=Shared()), limits=TimeLimits(wait_s=0.3))

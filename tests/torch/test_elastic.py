@@ -101,13 +101,19 @@ def test_a_rank_that_dies_while_it_gets_the_state_does_not_stop_the_others():
     check(told, {0: [0, 1, 2], **told[0][0]})
 
 
-def test_a_lost_first_rank_is_reported():
-    with start(3) as running:
+def test_the_loss_of_rank_0_costs_no_step_and_it_is_let_in_again():
+    """Fault: rank 0 is killed, and started again -> no step is lost, and it gets the state of the others"""
+    with start(3, whole=True) as running:
         for rank in range(3):
             assert running.until(rank, "step") == 0
         running.kill(0, signal.SIGKILL)
-        for rank in (1, 2):
-            assert "lost the coordinator" in running.outcome(rank)["error"]["message"]
+        with start(3, ranks=[0], whole=True, join={"coordinator": running.address}) as again:
+            back = rest(again, 0)
+            told = [*(rest(running, rank) for rank in (1, 2)), back]
+    parts = {0: [0, 1, 2], **told[0][0]}
+    assert parts[max(parts)] == [0, 1, 2]
+    assert sorted(parts) == list(range(len(parts)))
+    check(told, parts)
 
 
 def alone(net, **settings):

@@ -84,9 +84,10 @@ pub fn join_with(
     let all: Vec<u32> = (0..member.world).collect();
     books(member.rank, &all).map_err(|error| JoinError::invalid(error.to_string()))?;
     let mut wanted = check_wanted(&member, wanted);
-    let may_coordinate = member.rank == 0 || member.elastic;
+    let first = member.rank == member.coordinator_rank;
+    let may_coordinate = first || member.elastic;
     let coordinator = may_coordinate.then(|| coordinator_thread::open(&member, settings)).transpose()?;
-    if let Some(coordinator) = coordinator.as_ref().filter(|_| member.rank == 0) {
+    if let Some(coordinator) = coordinator.as_ref().filter(|_| first) {
         member.coordinator = coordinator.addresses().to_vec();
         announce(coordinator.addresses())?;
     }

@@ -188,7 +188,7 @@ mod tests {
     fn only_a_job_that_has_not_begun_is_told_that_another_process_coordinates_it() {
         for (elastic, begun, told) in [(true, false, true), (true, true, false), (false, false, false)] {
             let members = Members { world: 3, lanes: 1, elastic, begun, takes_over: false };
-            let role = Role::Successor { rank: 1, addresses: Vec::new() };
+            let role = Role::Successor { rank: 1, first: 0, addresses: Vec::new() };
             assert_eq!(members.admit(&role, |_| false, |_| false).is_ok(), told);
         }
     }

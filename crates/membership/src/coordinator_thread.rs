@@ -67,7 +67,7 @@ pub struct CoordinatorThread {
 }
 
 impl CoordinatorThread {
-    /// The addresses of the job on which this thread listens: those of rank 0, and none on other ranks.
+    /// The addresses of the job on which this thread listens: those of the first coordinator, and none on other ranks.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -180,12 +180,12 @@ fn bind_standby(member: &MemberSettings, lanes: u32) -> Result<(Vec<TcpListener>
         .map(|all| all.into_iter().unzip())
 }
 
-/// Starts a member's coordinator thread, and listens for members. That of rank 0 coordinates the job, or learns that
-/// another process does. Those of other ranks stand by.
+/// Starts a member's coordinator thread, and listens for members. That of the first coordinator, rank 0, coordinates the
+/// job, or learns that another process does. Those of other ranks stand by.
 pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorThread, JoinError> {
     let fault = |what: String| JoinError::about_rank(member.rank, &what);
     let waits = |error: std::io::Error| fault(format!("cannot wait for connections: {error}"));
-    let first = member.rank == 0;
+    let first = member.rank == member.coordinator_rank;
     let mut listeners = if first { bind(member).map_err(fault)? } else { Vec::new() };
     let addresses: Vec<SocketAddr> =
         listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
@@ -356,8 +356,9 @@ impl CoordinatorLoop {
 
     /// After a take-over, tells a process at the address where the job began that the job goes on here.
     fn redirect_first_address(&mut self) {
-        let has_moved = self.coordinates() && self.assembly.begun() && self.member.rank != 0;
-        if !has_moved || self.connections.contains_key(&0) {
+        let first = self.member.coordinator_rank;
+        let has_moved = self.coordinates() && self.assembly.begun() && self.member.rank != first;
+        if !has_moved || self.connections.contains_key(&first) {
             self.redirecting = None;
             return;
         }
@@ -365,7 +366,8 @@ impl CoordinatorLoop {
             // One address after the other.
             let turn = (self.started.elapsed().as_secs() / REDIRECT.as_secs()) as usize;
             let address = self.member.coordinator[turn % self.member.coordinator.len()];
-            let role = Role::Successor { rank: self.place.rank, addresses: self.place.addresses.clone() };
+            let role =
+                Role::Successor { rank: self.place.rank, first, addresses: self.place.addresses.clone() };
             let (trust, job) = (self.member.trust.clone(), &self.member.job);
             let stream = TcpStream::connect(address).ok();
             self.redirecting =
@@ -417,7 +419,7 @@ impl CoordinatorLoop {
             };
             let Some((token, handshake)) = self.pending.next_admitted(admit) else { return };
             let (rank, survived) = match handshake.role() {
-                Some(Role::Successor { rank, addresses }) if self.coordinates() => {
+                Some(Role::Successor { rank, addresses, .. }) if self.coordinates() => {
                     self.hand_over(CoordinatorPlace { rank: *rank, addresses: addresses.clone() });
                     continue;
                 }

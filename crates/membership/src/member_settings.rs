@@ -100,7 +100,7 @@ impl MemberSettings {
                 "cannot listen on ports {first} to {last}: give the lowest port, which is at least 1, then the highest"
             ));
         }
-        if self.coordinator.iter().any(|address| address.port() == 0) && self.rank != 0 {
+        if self.coordinator.iter().any(|address| address.port() == 0) && self.rank != self.coordinator_rank {
             return fault(
                 "cannot connect to the coordinator at port 0: give the port on which rank 0 listens"
                     .to_owned(),
@@ -122,8 +122,9 @@ impl MemberSettings {
             let lanes = flow.lanes;
             return Err(JoinError::invalid(format!("`lanes` is {lanes}: it must be 1 to {MAX_LANES}")));
         }
-        // Rank 0 also has a connection to each other rank as its coordinator.
-        let connections = u64::from(self.world) * (u64::from(flow.lanes) + u64::from(self.rank == 0));
+        // A coordinator also has a connection to each other rank.
+        let coordinates = self.rank == self.coordinator_rank || self.elastic;
+        let connections = u64::from(self.world) * (u64::from(flow.lanes) + u64::from(coordinates));
         if let Err(why) = descriptors::reserve(connections) {
             return fault(why);
         }

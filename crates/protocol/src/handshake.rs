@@ -124,11 +124,13 @@ pub enum Role {
         /// The last epoch of which the member knows.
         epoch: u16,
     },
-    /// The coordinator of a running elastic job. It tells the process at the address where the job began that it now
+    /// The coordinator of a running elastic job. It tells the process at the address of the first coordinator that it now
     /// coordinates the job.
     Successor {
         /// The rank in whose process it runs.
         rank: u32,
+        /// The rank of the first coordinator.
+        first: u32,
         /// The addresses on which it listens.
         addresses: Vec<SocketAddr>,
     },

@@ -347,8 +347,7 @@ impl Names {
             Role::Member { coordinator, .. } | Role::Survivor { coordinator, .. } => {
                 self.is_valid_for(Some(coordinator), job)
             }
-            // A job begins at an address of rank 0.
-            Role::Successor { .. } => self.is_valid_for(Some(0), job),
+            Role::Successor { first, .. } => self.is_valid_for(Some(first), job),
             Role::Lane { to, .. } => self.is_valid_for(Some(to), job),
             Role::Worker { .. } | Role::Core { .. } | Role::Rack { .. } => self.is_valid_for(None, job),
         }

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from syncline import _core
     from syncline.input.words import Collective, Reduction
+    from syncline.runtime.beacon import Beacon
     from syncline.runtime.completions import Callback
     from syncline.runtime.groups import Groups
     from syncline.runtime.settings import Rule
@@ -106,6 +107,8 @@ class Communicator:
         self._tuned: tuple[Rule, ...] = ()
         """Rules that a tuner has put into the plans in force."""
         self._deadline_s = deadline_s
+        self._beacon: Beacon | None = None
+        """Keeps an elastic job findable in its rendezvous."""
         at_exit.register(self)
         self._warn()
 
@@ -169,8 +172,11 @@ class Communicator:
             resources=resources or Resources(),
             limits=limits or TimeLimits(),
         )
-        core = joining.join(options)
+        core, beacon = joining.join(options)
         joined = cls(core, options.limits.deadline_s, options.plans, world)
+        if beacon is not None:
+            joined._beacon = beacon
+            beacon.shine(core)
         # A rank that comes back finds the others at work.
         if find_groups is not None and joined.epoch == 0:
             try:
@@ -474,8 +480,11 @@ class Communicator:
         remaining ranks is skipped with a warning. For example, ``two_level`` cannot use racks as groups once two racks
         have lost ranks and racks differ in size.
 
-        Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: rank 0, the
-        coordinator, is lost, or this rank was left behind. The rank has left the job then. Raises ``SynclineError``
+        If the rank that coordinates the job is lost, the lowest rank that is left takes over. If ranks are silent, and so
+        may live, only the larger part of the ranks goes on; of two equal parts, the one with the coordinator.
+
+        Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: it was left behind, or
+        as many ranks as are here may go on elsewhere. The rank has left the job then. Raises ``SynclineError``
         (SL0102), and changes nothing, if the job is not elastic, or if an operation failed whose input was not kept
         (``keep=True``).
         """
@@ -494,6 +503,8 @@ class Communicator:
         except ValueError as error:
             remedy = "join with `elastic=True`, and begin operations with `keep=True`"
             raise bad_value("no new epoch can begin", str(error), help=remedy) from None
+        if self._beacon is not None:
+            self._beacon.shine(self._core)
         self._plans, self._adopted = plans, None
         self._warn()
         if adopted is not None and self.rank == 0:
@@ -536,6 +547,8 @@ class Communicator:
 
     def close(self) -> None:
         """Leaves the job or group. Operations under way fail."""
+        if self._beacon is not None:
+            self._beacon.close()
         self._core.close()
 
     def __enter__(self) -> Self:

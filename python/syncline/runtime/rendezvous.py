@@ -15,7 +15,7 @@ import secrets
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from syncline.codes import Code
 from syncline.errors import SynclineError
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 PAUSE_S = 0.02
 """Seconds between two looks at the store."""
+
+BELL = "bell"
+"""The key that a rank of an elastic job changes when it appears."""
 
 SELDOM = 25
 """Rank 0 looks for new messages of ranks that it has answered only once in this many rounds."""
@@ -95,14 +98,10 @@ class Answers:
                 for rank, before in self._waiting.items():
                     if before and turn % SELDOM:
                         continue
-                    try:
-                        hello = self._rendezvous.fetch(f"hello/{rank}", 0.0)
-                    except TimeoutError:
-                        continue
+                    hello = hello_of(self._rendezvous, rank)
                     # A second hello comes from a restarted rank, or the first was left by an earlier group.
                     if hello and hello != before:
-                        answer = {"to": hello.decode(), "coordinator": address, "key": self._key.hex()}
-                        self._rendezvous.publish(f"welcome/{rank}", json.dumps(answer).encode())
+                        answer(self._rendezvous, rank, hello, Contact(coordinator=address, rank=0, key=self._key))
                         self._waiting[rank] = hello
                 self._over.wait(PAUSE_S)
         except Exception as error:  # noqa: BLE001 - stores may raise anything; it is reported if ranks do not meet
@@ -123,29 +122,64 @@ class Answers:
             ) from self.error
 
 
-def _answer(value: bytes) -> dict[str, Any]:
-    """Parses an answer of rank 0; returns an empty dictionary if it is malformed."""
+@dataclass(frozen=True, kw_only=True)
+class Contact:
+    """What a rank needs to know to join."""
+
+    coordinator: str
+    """The coordinator's address."""
+    rank: int
+    """The rank in whose process the coordinator runs."""
+    key: bytes
+    """The key that all ranks of the job share."""
+
+
+def hello_of(rendezvous: Rendezvous, rank: int) -> bytes:
+    """Returns the random number that a rank has published when it appeared; empty if it has not, or has joined."""
     try:
-        answer = json.loads(value)
-        fit = len(bytes.fromhex(answer["key"])) == 32 and isinstance(answer["coordinator"], str)
+        return rendezvous.fetch(f"hello/{rank}", 0.0)
+    except TimeoutError:
+        return b""
+
+
+def answer(rendezvous: Rendezvous, rank: int, hello: bytes, contact: Contact) -> None:
+    """Tells a rank that has appeared how to join."""
+    told = {
+        "to": hello.decode(errors="replace"),
+        "coordinator": contact.coordinator,
+        "rank": contact.rank,
+        "key": contact.key.hex(),
+    }
+    rendezvous.publish(f"welcome/{rank}", json.dumps(told).encode())
+
+
+def _contact_for(hello: str, value: bytes) -> Contact | None:
+    """Reads an answer; returns ``None`` if it is malformed, or answers another process."""
+    try:
+        told = json.loads(value)
+        contact = Contact(coordinator=told["coordinator"], rank=told["rank"], key=bytes.fromhex(told["key"]))
+        fit = isinstance(contact.coordinator, str) and isinstance(contact.rank, int) and len(contact.key) == 32
     except (ValueError, KeyError, TypeError):
-        return {}
-    return dict(answer) if fit else {}
+        return None
+    return contact if fit and told.get("to") == hello else None
 
 
-def look(rendezvous: Rendezvous, rank: int, wait_s: float) -> tuple[str, bytes]:
-    """Returns the coordinator's address and the key, for a rank other than 0.
+def look(rendezvous: Rendezvous, rank: int, wait_s: float, *, rings: bool) -> Contact:
+    """Returns how to join, once the coordinator's process has answered. ``rings`` says that the job is elastic.
 
-    Raises ``SynclineError`` (SL1201) if rank 0 does not answer within ``wait_s`` seconds.
+    Raises ``SynclineError`` (SL1201) if it does not answer within ``wait_s`` seconds.
     """
     deadline = time.monotonic() + wait_s
     hello = secrets.token_hex(16)
     try:
         rendezvous.publish(f"hello/{rank}", hello.encode())
+        if rings:
+            # In a job that runs, the coordinator looks for ranks only when this changes.
+            rendezvous.publish(BELL, hello.encode())
         while (left := deadline - time.monotonic()) > 0:
-            answer = _answer(rendezvous.fetch(f"welcome/{rank}", left))
-            if answer.get("to") == hello:
-                return answer["coordinator"], bytes.fromhex(answer["key"])
+            contact = _contact_for(hello, rendezvous.fetch(f"welcome/{rank}", left))
+            if contact is not None:
+                return contact
             time.sleep(PAUSE_S)
     except TimeoutError:
         pass
@@ -153,7 +187,8 @@ def look(rendezvous: Rendezvous, rank: int, wait_s: float) -> tuple[str, bytes]:
         raise
     except Exception as error:
         raise meeting_error(f"rank {rank} cannot use the rendezvous: {error}") from error
-    raise meeting_error(f"rank {rank} got no address of rank 0 from the rendezvous within {wait_s:.0f} s")
+    whose = "the coordinator" if rings else "rank 0"
+    raise meeting_error(f"rank {rank} got no address of {whose} from the rendezvous within {wait_s:.0f} s")
 
 
 def wipe(rendezvous: Rendezvous, rank: int) -> None:

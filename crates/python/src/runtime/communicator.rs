@@ -36,8 +36,8 @@ const START_THE_MISSING_RANK: &str = "start the missing rank with the same MASTE
                                       open the job's ports in firewalls";
 
 /// What to do if a job's ranks do not begin an epoch together.
-const JOIN_THE_NEXT_EPOCH: &str = "call `renew` on all ranks that are left, at the same step; without rank 0, start the \
-                                   job again";
+const JOIN_THE_NEXT_EPOCH: &str = "call `renew` on all ranks that are left, at the same step; a rank that was left behind \
+                                   may be started again";
 
 /// What to do if ranks keep their plans.
 const CHOOSE_OTHER_PLANS: &str = "propose plans that every rank can run, while all ranks are alive and no other proposal \
@@ -61,6 +61,7 @@ struct Member {
     world: u32,
     job: String,
     coordinator: Vec<SocketAddr>,
+    coordinator_rank: u32,
     /// For each interface, the address at which others reach this host, and the address at which it listens.
     interfaces: Vec<(IpAddr, IpAddr)>,
     ports: Option<(u16, u16)>,
@@ -102,7 +103,7 @@ impl Ranks {
 }
 
 /// The ranks of a job or group that run collectives together. `syncline.runtime.Communicator` wraps it.
-#[pyclass(frozen, module = "syncline._core")]
+#[pyclass(frozen, weakref, module = "syncline._core")]
 pub(crate) struct Communicator {
     operations: Operations<Ranks>,
     rank: u32,
@@ -180,6 +181,7 @@ impl Communicator {
                 job: member.job,
                 trust: trust(key),
                 coordinator: member.coordinator,
+                coordinator_rank: member.coordinator_rank,
                 interfaces: member
                     .interfaces
                     .into_iter()
@@ -282,6 +284,12 @@ impl Communicator {
     /// Ranks that wait for the next epoch.
     fn waiting(&self) -> Vec<u32> {
         self.session(Session::waiting).unwrap_or_default()
+    }
+
+    /// The addresses at which this process coordinates the job; `None` if another one does, and for groups.
+    fn coordinates_at(&self) -> Option<Vec<String>> {
+        let addresses = self.session(Session::coordinates_at).flatten()?;
+        Some(addresses.iter().map(ToString::to_string).collect())
     }
 
     /// This member's rank.
