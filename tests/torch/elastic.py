@@ -1,7 +1,9 @@
 """One rank of an elastic training. It prints lines of JSON with each step that counted, and the ranks that took part.
 
 Usage: elastic.py SETTINGS, with ``steps``, ``wait_s``, ``whole`` (does not end before lost ranks are back),
-``dies`` (exits while it gets the state of the others).
+``dies`` (exits while it gets the state of the others), ``store`` (ranks meet as under torchrun), ``saves`` (a file in which
+the state is saved and looked for), ``dies_at`` (exits at that step, unless it was started again), ``redis`` (a server
+through which ranks meet, with their numbers in JOB_RANK and JOB_WORLD).
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import torch
 
 import syncline.torch
 from syncline.errors import SynclineError
-from syncline.runtime import Communicator
+from syncline.runtime import Communicator, Meeting, RedisRendezvous
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.options import of_rank
@@ -46,27 +48,47 @@ def say(**what: Any) -> None:
     sys.stdout.flush()
 
 
+def join(rank: int, settings: dict[str, Any]) -> Communicator:
+    """Joins the job in the way that the settings ask for."""
+    if settings.get("store"):
+        return syncline.torch.join(elastic=True)
+    if "redis" in settings:
+        meeting = Meeting(rendezvous=RedisRendezvous(settings["redis"], "training"))
+        return Communicator.join(rank, int(os.environ["JOB_WORLD"]), elastic=True, meeting=meeting)
+    return Communicator.join(elastic=True, **of_rank(**settings.get("join", {})))
+
+
 def main() -> None:
     """Trains for the number of steps in the settings."""
     settings = json.loads(sys.argv[1])
     torch.set_num_threads(1)
-    rank = int(os.environ["RANK"])
+    rank = int(os.environ.get("JOB_RANK", os.environ["RANK"]))
     torch.manual_seed(rank)
     net = network()
     descent = optimizer(net)
-    ranks = Communicator.join(elastic=True, **of_rank(**settings.get("join", {})))
+    ranks = join(rank, settings)
     training = syncline.torch.Elastic(ranks, net, descent, wait_s=settings.get("wait_s", 0.0), bucket_mb=0.001)
     if settings.get("dies"):
         # Exit while the others send the state.
         training._give = lambda _: os._exit(9)
-    least = int(os.environ["WORLD_SIZE"]) if settings.get("whole") else 1
+    saves = Path(settings["saves"]) if "saves" in settings else None
+    if saves is not None and saves.exists():
+        training.load_state_dict(torch.load(saves))
+    again = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
+    dies_at = -1 if again else settings.get("dies_at", {}).get(str(rank), -1)
+    least = int(os.environ.get("JOB_WORLD", os.environ["WORLD_SIZE"])) if settings.get("whole") else 1
     # Number of ranks that took part in the last step.
     parts = 0
     try:
         while (step := training.begin()) < settings["steps"] or parts < least:
             descent.zero_grad()
             loss(net, step, rank).backward()
+            if step == dies_at:
+                os._exit(9)
             descent.step()
+            if saves is not None and ranks.rank == 0:
+                torch.save(training.state_dict(), saves.with_suffix(".new"))
+                saves.with_suffix(".new").replace(saves)
             parts = ranks.world
             say(step=step, ranks=ranks.ranks)
             time.sleep(settings.get("pause_s", 0.0))

@@ -34,6 +34,7 @@ def join(
     group: dist.ProcessGroup | None = None,
     *,
     name: str = "hook",
+    elastic: bool = False,
     meeting: Meeting | None = None,
     security: Security | None = None,
     plans: Plans | None = None,
@@ -42,17 +43,26 @@ def join(
 ) -> Communicator:
     """Joins the ranks of a process group of another backend, or of the default group, for :func:`hook`.
 
-    The ranks meet through the store of the group. Options are as for ``Communicator.join``. Two communicators on one
-    group need different names.
+    The ranks meet through the store of the group. Without a process group they meet as ``init_process_group`` does:
+    through ``MASTER_ADDR`` and ``MASTER_PORT``, or the store of torchrun's agent. :class:`Elastic` needs ``elastic`` and
+    no process group, which would end with its first rank. Other options are as for ``Communicator.join``. Two
+    communicators in one store need different names.
+
+    Raises ``RuntimeError`` if there is no process group and the job is not elastic.
     """
     whole = group or dist.group.WORLD
-    if whole is None:
+    if whole is not None:
+        store, rank, world = whole.get_group_store(), whole.rank(), whole.size()
+    elif elastic:
+        store, rank, world = next(dist.rendezvous("env://"))
+    else:
         raise RuntimeError("torch.distributed has no process group yet: call init_process_group first")
-    store, meeting = whole.get_group_store(), meeting or Meeting()
+    meeting = meeting or Meeting()
     return Communicator.join(
-        whole.rank(),
-        whole.size(),
+        rank,
+        world,
         job=f"hook {name}",
+        elastic=elastic,
         meeting=replace(
             meeting, interfaces=interfaces(store, meeting.interfaces), rendezvous=StoreRendezvous(store, name)
         ),

@@ -38,7 +38,7 @@ class Elastic:
     process group of PyTorch is needed. Begin every step with :meth:`begin`. The gradients that ``optimizer.step()``
     uses are averages over all ranks::
 
-        ranks = Communicator.join(elastic=True)
+        ranks = syncline.torch.join(elastic=True)
         training = syncline.torch.Elastic(ranks, model, optimizer)
         while training.begin() < 1000:
             optimizer.zero_grad()
@@ -293,17 +293,42 @@ class Elastic:
         state = b""
         if self.ranks.rank == root:
             packed = io.BytesIO()
-            also = [each.state_dict() for each in self._also]
-            own = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict(), "also": also}
-            torch.save(own, packed)
+            torch.save(self.state_dict(), packed)
             state = packed.getvalue()
             length[0] = len(state)
         self.ranks.broadcast(memory(length), root).wait()
         packed_state = bytearray(state) if self.ranks.rank == root else bytearray(int(length))
         self.ranks.broadcast(packed_state, root).wait()
         if self.ranks.rank != root and not self._knows:
-            read = torch.load(io.BytesIO(packed_state), weights_only=True)
-            self.model.load_state_dict(read["model"])
-            self.optimizer.load_state_dict(read["optimizer"])
-            for each, its in zip(self._also, read["also"], strict=True):
-                each.load_state_dict(its)
+            self._load(torch.load(io.BytesIO(packed_state), weights_only=True))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state of this training: of the model, the optimizer and the objects in ``also``, and the step.
+
+        Call it between ``optimizer.step()`` and :meth:`begin`. All ranks have the same state, so one may save it.
+        """
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "also": [each.state_dict() for each in self._also],
+            "step": self.step,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Loads a state of an earlier job, before the first :meth:`begin`, which then returns its step.
+
+        Not all ranks need to load it: the others get it from those that do. Raises ``SynclineError`` (SL0102) if training
+        has begun.
+        """
+        if self._knows:
+            raise bad_value(
+                "training has begun", "load_state_dict() after begin()", help="load the state before the first begin()"
+            )
+        self._load(state)
+        self._progress, self._knows = 2 * int(state["step"]), True
+
+    def _load(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        for each, its in zip(self._also, state["also"], strict=True):
+            each.load_state_dict(its)
