@@ -23,6 +23,7 @@ PLACES = {
     "crates/protocol/src/handshake.rs": ("Joining", "handshakes without sockets"),
     "tests/runtime/test_epochs.py": ("Going on", "processes"),
     "tests/torch/test_elastic.py": ("Going on", "processes that train with PyTorch"),
+    "tests/torch/test_torchrun.py": ("Going on", "processes that train with PyTorch"),
     "tests/hub/test_faults.py": ("Hubs", "processes"),
     "tests/hub/test_racks.py": ("Hubs", "processes"),
     "tests/hub/test_saves.py": ("Hubs", "processes"),

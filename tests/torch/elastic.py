@@ -1,9 +1,9 @@
 """One rank of an elastic training. It prints lines of JSON with each step that counted, and the ranks that took part.
 
 Usage: elastic.py SETTINGS, with ``steps``, ``wait_s``, ``whole`` (does not end before lost ranks are back),
-``dies`` (exits while it gets the state of the others), ``store`` (ranks meet as under torchrun), ``saves`` (a file in which
-the state is saved and looked for), ``dies_at`` (exits at that step, unless it was started again), ``redis`` (a server
-through which ranks meet, with their numbers in JOB_RANK and JOB_WORLD).
+``dies`` (exits while it gets the state of the others), ``store`` (ranks meet as under torchrun), ``saves`` (a file in
+which the state is saved and looked for), ``dies_at`` (exits at that step, unless it was started again), ``redis`` (a
+server through which ranks meet, with their numbers in JOB_RANK and JOB_WORLD).
 """
 
 from __future__ import annotations

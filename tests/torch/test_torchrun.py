@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.jobs import free_port
-from tests.torch.test_elastic import STEPS, WORKER, check, torch
 
-assert torch
+pytest.importorskip("torch", reason="PyTorch is not installed: see `make test-torch`")
+from tests.torch.test_elastic import STEPS, WORKER, check  # noqa: E402 - the import needs PyTorch
 
 
 @contextlib.contextmanager
@@ -101,7 +101,7 @@ def test_the_others_go_on_when_a_host_is_lost():
 )
 @pytest.mark.parametrize("lost", [0, 1])
 def test_an_agent_of_one_rank_starts_only_that_rank_again(lost, tmp_path):
-    """Fault: a rank with an agent of its own dies -> the others lose no step, and let it in when it was started again"""
+    """Fault: a rank with an agent of its own dies -> the others lose no step, and let it in when it is back"""
     port = free_port()
     redis = subprocess.Popen(
         ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)],

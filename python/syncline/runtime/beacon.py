@@ -1,8 +1,8 @@
 """Keeps an elastic job findable in its rendezvous, for ranks that are started again.
 
 Whichever rank coordinates the job answers ranks that appear, as rank 0 does while ranks meet
-(:mod:`~syncline.runtime.rendezvous`), and shows every second that the job lives. A rank 0 that is started again looks for
-that sign: it joins the running job, or begins a new one if there is none.
+(:mod:`~syncline.runtime.rendezvous`), and shows every second that the job lives. A rank 0 that is started again looks
+for that sign: it joins the running job, or begins a new one if there is none.
 """
 
 from __future__ import annotations

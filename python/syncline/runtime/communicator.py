@@ -480,11 +480,11 @@ class Communicator:
         remaining ranks is skipped with a warning. For example, ``two_level`` cannot use racks as groups once two racks
         have lost ranks and racks differ in size.
 
-        If the rank that coordinates the job is lost, the lowest rank that is left takes over. If ranks are silent, and so
-        may live, only the larger part of the ranks goes on; of two equal parts, the one with the coordinator.
+        If the rank that coordinates the job is lost, the lowest rank that is left takes over. If ranks are silent, and
+        so may live, only the larger part of the ranks goes on; of two equal parts, the one with the coordinator.
 
-        Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: it was left behind, or
-        as many ranks as are here may go on elsewhere. The rank has left the job then. Raises ``SynclineError``
+        Raises ``SynclineError`` (SL1201, exit status 6) if no new epoch can begin with this rank: it was left behind,
+        or as many ranks as are here may go on elsewhere. The rank has left the job then. Raises ``SynclineError``
         (SL0102), and changes nothing, if the job is not elastic, or if an operation failed whose input was not kept
         (``keep=True``).
         """

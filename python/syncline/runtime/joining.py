@@ -88,8 +88,8 @@ class _Member:
 def join(options: JoinOptions) -> tuple[_core.Communicator, Beacon | None]:
     """Joins a job, and returns once all its ranks have joined.
 
-    Also returns what keeps an elastic job findable in its rendezvous, if it has one. Raises ``SynclineError`` if the ranks
-    do not all join in time, or an option is invalid.
+    Also returns what keeps an elastic job findable in its rendezvous, if it has one. Raises ``SynclineError`` if the
+    ranks do not all join in time, or an option is invalid.
     """
     rank, meeting = options.rank, options.meeting
     interfaces = _interfaces(meeting)

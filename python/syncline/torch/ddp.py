@@ -44,8 +44,8 @@ def join(
     """Joins the ranks of a process group of another backend, or of the default group, for :func:`hook`.
 
     The ranks meet through the store of the group. Without a process group they meet as ``init_process_group`` does:
-    through ``MASTER_ADDR`` and ``MASTER_PORT``, or the store of torchrun's agent. :class:`Elastic` needs ``elastic`` and
-    no process group, which would end with its first rank. Other options are as for ``Communicator.join``. Two
+    through ``MASTER_ADDR`` and ``MASTER_PORT``, or the store of torchrun's agent. :class:`Elastic` needs ``elastic``
+    and no process group, which would end with its first rank. Other options are as for ``Communicator.join``. Two
     communicators in one store need different names.
 
     Raises ``RuntimeError`` if there is no process group and the job is not elastic.

@@ -317,8 +317,8 @@ class Elastic:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Loads a state of an earlier job, before the first :meth:`begin`, which then returns its step.
 
-        Not all ranks need to load it: the others get it from those that do. Raises ``SynclineError`` (SL0102) if training
-        has begun.
+        Not all ranks need to load it: the others get it from those that do. Raises ``SynclineError`` (SL0102) if
+        training has begun.
         """
         if self._knows:
             raise bad_value(
