@@ -20,7 +20,7 @@ import pytest
 from tests.runtime.jobs import free_port
 
 pytest.importorskip("torch", reason="PyTorch is not installed: see `make test-torch`")
-from tests.torch.test_elastic import STEPS, WORKER, check  # noqa: E402 - the import needs PyTorch
+from tests.torch.test_elastic import STEPS, WORKER, check
 
 
 @contextlib.contextmanager
