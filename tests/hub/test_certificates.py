@@ -269,3 +269,77 @@ def test_new_certificates_that_cannot_be_used_are_not_taken_over(tmp_path):
         for _ in range(10):
             watched.look()
     assert "job other" in Security(tls=tmp_path).secret(("rank",)).names and "job other" not in used.names
+
+
+def test_ranks_can_join_while_files_are_replaced_one_after_the_other(tmp_path, monkeypatch):
+    folder, new = tmp_path / "certs", tmp_path / "new"
+    make(folder)
+    make(new, days=90)
+    used = Security(tls=folder).secret(("rank",))
+    ends = used.ends
+    # The certificate is new, and its key and its CA are still the old ones.
+    shutil.copy(new / "rank.pem", folder / "rank.pem")
+    assert Security(tls=folder).secret(("rank",)) is used
+    assert used.ends == ends
+    # Files that stay like that are an error.
+    monkeypatch.setattr(renewal, "SETTLED_S", 0.0)
+    assert "was issued by another CA" in why(Security(tls=folder).secret, ("rank",))
+    monkeypatch.undo()
+    for name in ("ca.pem", "rank.key"):
+        shutil.copy(new / name, folder / name)
+    assert Security(tls=folder).secret(("rank",)) is used
+    assert used.ends > ends
+
+
+def test_files_that_were_put_back_can_fail_and_be_reported_again(tmp_path):
+    make(tmp_path, force=True)
+    files = Certificates.of(tmp_path, ("rank",))
+    watched = renewal.Watched(files.files, files.read)
+    for _ in range(2):
+        (tmp_path / "rank.pem").rename(tmp_path / "away.pem")
+        with pytest.warns(RuntimeWarning, match=r"the old ones stay until they expire: .*rank\.pem"):
+            for _ in range(10):
+                watched.look()
+        (tmp_path / "away.pem").rename(tmp_path / "rank.pem")
+        watched.look()
+
+
+def test_certificates_are_renewed_although_warnings_are_errors(tmp_path):
+    folder = tmp_path / "certs"
+    make(folder)
+    program = f"""
+import time
+from pathlib import Path
+from syncline.hub.certificates import make
+from syncline.runtime import Security, renewal
+renewal.POLL_S, renewal.SETTLED_S = 0.02, 0.04
+used = Security(tls={str(folder)!r}).secret(("rank",))
+ends = used.ends
+Path({str(folder / "rank.pem")!r}).write_text("garbage")
+time.sleep(0.5)
+make({str(folder)!r}, days=90, force=True)
+until = time.monotonic() + 20
+while used.ends == ends and time.monotonic() < until:
+    time.sleep(0.02)
+print("renewed" if used.ends > ends else "not renewed")
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "renewed\n", done
+    assert done.stderr.count("the old ones stay until they expire") == 1, done.stderr
+
+
+def test_a_forked_child_can_use_certificates_while_its_parent_looks_at_them(tmp_path):
+    make(tmp_path, force=True)
+    Security(tls=tmp_path).secret(("rank",))
+    with renewal._lock:
+        child = os.fork()
+        if child == 0:
+            try:
+                signal.alarm(20)
+                Security(tls=tmp_path).secret(("rank",))
+                os._exit(0)
+            finally:
+                os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -2,12 +2,15 @@
 
 A thread looks at the files of certificates in use, and reads them again when they have changed. Connections that begin
 from then on use the new certificates; connections that exist go on. If the new files cannot be used, the process keeps
-the certificates that it has, and warns.
+the certificates that it has, and warns. While files that belong together are replaced one after the other, what joins
+uses the certificates that the process has, too.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import traceback
 import warnings
 from typing import TYPE_CHECKING
 
@@ -57,9 +60,16 @@ class Watched:
         self.certificates.renew(self._read())
         self._seen, self._waited_s, self._warned = stamps, 0.0, False
 
+    @property
+    def is_changing(self) -> bool:
+        """Whether the files have changed so recently that others of them may still be replaced."""
+        return self._waited_s < SETTLED_S and self._stamps() != self._seen
+
     def look(self) -> None:
         """Takes over the files if they have changed. Warns once if they cannot be used after some time."""
         if self._stamps() == self._seen:
+            # They may have been put back.
+            self._waited_s, self._warned = 0.0, False
             return
         try:
             self.renew()
@@ -80,7 +90,7 @@ _thread: threading.Thread | None = None
 def in_use(files: tuple[Path, ...], read: Callable[[], _core.Certificates]) -> _core.Certificates:
     """Returns the certificates in ``files``, which are renewed when the files change. ``read`` reads them.
 
-    Raises ``SynclineError`` if they cannot be used now.
+    Raises ``SynclineError`` if they cannot be used, unless they have just changed and older ones are in use.
     """
     global _thread
     with _lock:
@@ -88,6 +98,9 @@ def in_use(files: tuple[Path, ...], read: Callable[[], _core.Certificates]) -> _
         try:
             if known is not None:
                 known.renew()
+        except SynclineError:
+            if known is None or not known.is_changing:
+                raise
         except ValueError:
             # They are for another job or rank. What uses the old ones keeps them.
             known = None
@@ -104,10 +117,23 @@ def look() -> None:
     """Reads files that have changed, now."""
     with _lock:
         for each in _watched.values():
-            each.look()
+            try:
+                each.look()
+            except Exception:  # noqa: BLE001
+                # As a warning that the user has made an error. Later changes, and other files, are still taken over.
+                traceback.print_exc()
 
 
 def _watch() -> None:
     idle = threading.Event()
     while not idle.wait(POLL_S):
         look()
+
+
+def _after_fork() -> None:
+    # The thread of the parent may have held the lock.
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
