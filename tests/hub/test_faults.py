@@ -113,6 +113,17 @@ def test_a_second_process_of_a_rank_is_refused_and_the_first_goes_on(hub):
     assert [outcome["last"] for outcome in outcomes] == [[400.0, 400.0]] * 2, outcomes
 
 
+@pytest.mark.parametrize("policy", ["fail", "shrink", "wait"])
+def test_a_rank_that_was_stopped_too_long_finds_out_that_it_is_the_one_at_fault(hub, policy):
+    with job(2, settings(hub, policy=policy, pause=0.01), worker=WORKER) as running:
+        running.wait_for_steps()
+        running.kill(1, signal.SIGSTOP)
+        time.sleep(3)
+        running.processes[1].send_signal(signal.SIGCONT)
+        outcome = running.outcome(1)
+    assert outcome["error"]["message"].startswith("rank 1 sent nothing for"), outcome
+
+
 def test_other_jobs_are_not_disturbed(hub):
     """Fault: a job on the hub loses a rank -> other jobs are not disturbed"""
     with (

@@ -281,8 +281,14 @@ impl Register {
             self.send(connection as u32, FromHub::Alive);
         }
         for (connection, silence) in self.heartbeats.silent(now) {
-            self.actions.push(Action::Close { connection: connection as u32 });
-            self.disconnected(connection as u32, Trouble::silent(silence));
+            let (connection, trouble) = (connection as u32, Trouble::silent(silence));
+            // A rank that was only stopped finds out why its connections are closed.
+            if let Some(&Connection { worker, .. }) = self.connections.get(&connection) {
+                let blame = Blame::Rank(worker);
+                self.send(connection, FromHub::Verdict { blame, trouble: trouble.clone() });
+            }
+            self.actions.push(Action::Close { connection });
+            self.disconnected(connection, trouble);
         }
         self.decide(now);
         self.tick_saves(now);

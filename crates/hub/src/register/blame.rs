@@ -427,4 +427,21 @@ mod tests {
         );
         assert_eq!(hub.0.jobs(NOW)[0].workers, [Active, Left]);
     }
+
+    #[test]
+    fn a_silent_rank_is_told_that_it_is_lost() {
+        for policy in ["fail", "shrink", "wait"] {
+            let mut hub = Hub::begun(policy);
+            for now in (0..2000).step_by(100).map(Duration::from_millis) {
+                hub.0.received(0, FromWorker::Alive, 0, now);
+                hub.0.tick(now);
+            }
+            let actions = hub.0.actions();
+            let Some(FromHub::Verdict { blame: Blame::Rank(1), trouble }) = Hub::sent(&actions, 1).pop()
+            else {
+                panic!("{policy}: {actions:?}");
+            };
+            assert!(trouble.to_string().contains("sent nothing for"), "{trouble}");
+        }
+    }
 }
