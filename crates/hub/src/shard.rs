@@ -218,6 +218,7 @@ impl Shard {
         let Some(known) = self.job_mut(job) else { return };
         known.gone.insert(worker);
         known.expected.remove(&worker);
+        known.set_rates.retain(|&(by, _), _| by != worker);
         known.active[worker as usize] = known.contract.terms.policy != LossPolicy::Shrink;
         self.start_sweep(job, Sweep::Advance);
     }

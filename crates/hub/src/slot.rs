@@ -84,6 +84,16 @@ struct RateChange {
     rate: f64,
 }
 
+/// A save that waits for the slot to complete a step.
+#[derive(Debug)]
+struct AwaitedSave {
+    /// The step after which it keeps the state.
+    at: u64,
+    /// A learning rate for later steps that its leader had set before it announced the save. Those of other workers reach
+    /// some cores before the save and others after it, so the save has none of them.
+    later: Option<SavedRate>,
+}
+
 /// An open step for which workers wait.
 #[derive(Debug)]
 pub(super) struct OpenStep {
@@ -117,8 +127,8 @@ pub(super) struct Slot {
     from: Vec<u64>,
     /// Learning rates that replace the one of the terms, in the order of steps.
     rates: Vec<RateChange>,
-    /// The step after which a save keeps the state.
-    save_at: Option<u64>,
+    /// The save that waits for a step here.
+    awaited_save: Option<AwaitedSave>,
     /// The state for a save, until the job takes it.
     captured: Option<SavedChunk>,
 }
@@ -142,7 +152,7 @@ impl Slot {
             pushed: vec![0; workers],
             from: vec![1; workers],
             rates: Vec::new(),
-            save_at: None,
+            awaited_save: None,
             captured: None,
         }
     }
@@ -159,10 +169,12 @@ impl Slot {
     }
 
     /// Keeps the state for a save, once the slot has completed the steps that `leader` has pushed so far; in an
-    /// asynchronous job, at once. Copies nothing: a later step leaves what the save shares as it is.
-    pub(super) fn save(&mut self, leader: u32, asynchronous: bool) {
+    /// asynchronous job, at once. `set` is the learning rate that the leader has set since its last push. Copies nothing: a
+    /// later step leaves what the save shares as it is.
+    pub(super) fn save(&mut self, leader: u32, asynchronous: bool, set: Option<SavedRate>) {
         let at = if asynchronous { self.version } else { self.pushed[leader as usize] };
-        (self.save_at, self.captured) = (Some(at), None);
+        let later = set.filter(|set| set.from > at && self.optimizer.is_some());
+        (self.awaited_save, self.captured) = (Some(AwaitedSave { at, later }), None);
         self.capture_if_due();
     }
 
@@ -172,21 +184,20 @@ impl Slot {
     }
 
     fn capture_if_due(&mut self) {
-        if self.save_at != Some(self.version) {
+        let Some(AwaitedSave { at, later }) = self.awaited_save.take_if(|save| save.at == self.version)
+        else {
             return;
-        }
-        self.save_at = None;
+        };
+        let holding = self.rates.iter().filter(|change| change.from <= at);
+        let holding = holding.map(|&RateChange { from, rate }| SavedRate { from, rate });
+        let rates = holding.chain(later).collect();
         let value = self.value.as_ref();
         self.captured = Some(SavedChunk {
             step: self.version,
             contributors: value.map_or(0, |value| value.contributors),
             value: value.map(|value| Arc::clone(&value.buffer)),
             memory: Arc::clone(&self.memory),
-            rates: self
-                .rates
-                .iter()
-                .map(|change| SavedRate { from: change.from, rate: change.rate })
-                .collect(),
+            rates,
         });
     }
 

@@ -940,6 +940,61 @@ proptest! {
     }
 }
 
+/// The learning rates of each chunk of a save on two cores.
+fn saved_rates(world: &mut World) -> Vec<Vec<(u64, f64)>> {
+    let shares = [0, 1].map(|core| world.shard(core).saved_shares().remove(0));
+    let rates = |chunk: &SavedChunk| chunk.rates.iter().map(|rate| (rate.from, rate.rate)).collect();
+    shares.iter().flat_map(|share| share.chunks.values()).map(rates).collect()
+}
+
+#[test]
+fn a_learning_rate_is_in_a_save_with_all_chunks_or_with_none() {
+    let rest = ", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}";
+    let trained = || {
+        let mut world = World::new(terms(2, &[9, 9], rest), &[Cores { cores: 2, interfaces: 1 }], 3);
+        let _first = set_all(&mut world);
+        train(&mut world, 1..3, None);
+        world
+    };
+    for before in [false, true] {
+        let mut world = trained();
+        let mut vectors = Vec::new();
+        let mut push = |world: &mut World, worker, key| {
+            let mut vector = buffer(&[1.0; 9]);
+            world.begin(worker, key, Request::PushPull, &mut vector, false);
+            vectors.push(vector);
+        };
+        // Worker 0 sets the rate as it announces a save. One vector is complete then, and the other is not.
+        push(&mut world, 1, 0);
+        push(&mut world, 0, 0);
+        push(&mut world, 0, 1);
+        if before {
+            world.client(0).set_rate(0.5, None);
+        }
+        world.client(0).save(0);
+        world.run(u64::MAX).unwrap();
+        if !before {
+            world.client(0).set_rate(0.5, None);
+        }
+        world.run(u64::MAX).unwrap();
+        push(&mut world, 1, 1);
+        world.run(u64::MAX).unwrap();
+        let wanted = if before { vec![(4, 0.5)] } else { Vec::new() };
+        assert_eq!(saved_rates(&mut world), [wanted.clone(), wanted], "{before}");
+    }
+    // All ranks may set it: what counts is whether the one that announces the save has.
+    for leader in 0..2 {
+        let mut world = trained();
+        world.client(1).set_rate(0.5, None);
+        world.run(u64::MAX).unwrap();
+        world.client(0).set_rate(0.5, None);
+        world.run(u64::MAX).unwrap();
+        world.client(leader).save(0);
+        world.run(u64::MAX).unwrap();
+        assert_eq!(saved_rates(&mut world), [[(3, 0.5)], [(3, 0.5)]]);
+    }
+}
+
 #[test]
 fn a_rank_of_a_rack_that_is_lost_no_longer_counts_and_comes_back() {
     let rest = ", \"policy\": \"shrink\", \"optimizer\": {\"name\": \"sgd\", \"parameters\": {\"lr\": 1}}, \

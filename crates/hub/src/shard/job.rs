@@ -2,7 +2,7 @@
 
 use super::report::{Attempt, Counters, Reports, SavedShare};
 use crate::bridge::Bridge;
-use crate::saved::SavedChunk;
+use crate::saved::{SavedChunk, SavedRate};
 use crate::slot::Slot;
 use crate::terms::{Contract, StepMode};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,6 +57,8 @@ pub(super) struct ShardJob {
     /// Restarted workers that another worker must announce, with their attempt.
     pub(super) expected: BTreeMap<u32, Attempt>,
     pub(super) counters: Counters,
+    /// The learning rates that a worker has set for a vector since its last push of it.
+    pub(super) set_rates: BTreeMap<(u32, u32), SavedRate>,
     /// The save that waits for chunks to complete their step.
     pub(super) saving: Option<SavedShare>,
 }
@@ -82,19 +84,22 @@ impl ShardJob {
             resumed: BTreeSet::new(),
             expected: BTreeMap::new(),
             counters: Counters::default(),
+            set_rates: BTreeMap::new(),
             saving: None,
         }
     }
 
-    /// Begins a save that a worker has announced. It replaces one that waits for chunks.
+    /// Begins a save that a worker has announced. It replaces one that waits for chunks. Two workers may announce saves
+    /// with the same number; each core reports both or the later one, and never chunks of both together.
     pub(super) fn save(&mut self, leader: u32, number: u64, reports: &mut Reports) {
-        if self.saving.as_ref().is_some_and(|saving| saving.number == number) {
+        if self.saving.as_ref().is_some_and(|saving| (saving.number, saving.leader) == (number, leader)) {
             return;
         }
         let asynchronous = self.contract.terms.step_mode == StepMode::Asynchronous;
         let mut chunks = BTreeMap::new();
         for (&chunk, slot) in &mut self.slots {
-            slot.save(leader, asynchronous);
+            let key = self.contract.catalogue.piece(chunk).key;
+            slot.save(leader, asynchronous, self.set_rates.get(&(leader, key)).copied());
             chunks.extend(slot.take_captured().map(|saved| (chunk, saved)));
         }
         self.saving = Some(SavedShare { job: self.number, number, leader, chunks });

@@ -5,6 +5,7 @@ use super::job::ShardJob;
 use super::report::{Joined, Reports};
 use crate::bridge::Bridge;
 use crate::frame::{NOTICE, Notice, PEERS, RackFrame, RackRate, request_of};
+use crate::saved::SavedRate;
 use crate::slot::Expectation;
 use crate::terms::StepMode;
 use std::collections::BTreeMap;
@@ -103,6 +104,9 @@ impl ShardJob {
             self.counters.bytes_in += buffer.as_slice().len() as u64;
             self.counters.pushes += u64::from(request != Request::Set);
         }
+        if !self.set_rates.is_empty() && matches!(request, Request::Push | Request::PushPull) {
+            self.set_rates.remove(&(worker, self.contract.catalogue.piece(chunk).key));
+        }
         let (mut ahead, mut initial) = (0, None);
         let racks = self.bridge.is_some();
         self.update(chunk, endpoints, reports, |slot, context| match (request, buffer) {
@@ -155,9 +159,13 @@ impl ShardJob {
                 for (&chunk, slot) in &mut self.slots {
                     let of = self.contract.catalogue.piece(chunk).key;
                     let from = if asynchronous { 0 } else { slot.pushed(worker) + 1 };
-                    if key.is_none_or(|key| of == key) && slot.set_rate(rate, from) {
+                    if key.is_some_and(|key| of != key) {
+                        continue;
+                    }
+                    if slot.set_rate(rate, from) {
                         changed.insert(of, from);
                     }
+                    self.set_rates.insert((worker, of), SavedRate { from, rate });
                 }
                 for (key, from) in changed {
                     self.pass_on_rate(RackRate { key, rate, from }, endpoints, reports);
