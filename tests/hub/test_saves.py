@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -423,3 +424,63 @@ def test_a_hub_without_a_folder_says_so():
         assert save(address) is None
         found = subprocess.run([*COMMAND, "save", address], capture_output=True, text=True, check=False, timeout=60)
         assert found.returncode == 2 and "syncline hub serve --save FOLDER" in found.stderr, found
+
+
+def alone(address, name="job"):
+    """Joins a job of one rank."""
+    return Hub.join(address, KEYS, rank=0, world=1, job=name, optimizer={"a": ADAM, "b": SGD}, terms=TERMS)
+
+
+def begins(address, name, steps=None):
+    """Trains a job of one rank, saves it, and returns the steps with which it began."""
+    with alone(address, name) as job:
+        began = job.steps["a"]
+        if steps is not None:
+            train(job, began + steps, [])
+            (mine,) = (each for each in save(address) if each["job"] == name)
+            assert mine == {"job": name, "step": began + steps, "why": None}
+        return began
+
+
+def test_every_name_of_a_job_can_be_saved(tmp_path):
+    names = ["lock", ".", "..", "a/b", "7.save", "x" * 200]
+    with Service(port=0, resources=HubResources(cores=1), saves=Saves(tmp_path, None)) as hub:
+        assert [begins(hub.addresses[0], name, 2) for name in names] == [0] * len(names)
+    with Service(port=0, resources=HubResources(cores=1), saves=Saves(tmp_path, None)) as hub:
+        assert [begins(hub.addresses[0], name) for name in names] == [2] * len(names)
+
+
+def test_a_job_begins_with_the_save_that_was_being_written_when_it_ended(tmp_path):
+    # Large enough for writing to take longer than coming back.
+    size = 4_000_000
+    vector = array("f", bytes(4 * size))
+    with Service(port=0, resources=HubResources(cores=1), saves=Saves(tmp_path, None)) as hub:
+        for steps in (0, 3, 6, 9):
+            with Hub.join(hub.addresses[0], {"w": ("f32", size)}, rank=0, world=1, optimizer=ADAM) as job:
+                saved = [int(file.stem) for file in tmp_path.glob("job/*.save")]
+                assert job.steps["w"] == steps == max(saved, default=0)
+                job.start({"w": vector})
+                for _ in range(3):
+                    job.push_pull("w", vector).wait()
+                thread = threading.Thread(target=save, args=(hub.addresses[0],), daemon=True)
+                thread.start()
+                until = time.monotonic() + 30
+                while not list(tmp_path.glob("job/*.part")) and time.monotonic() < until:
+                    time.sleep(0.001)
+        assert [event for event in hub.events() if event["event"] == "rank_refused"] == []
+
+
+def test_a_folder_that_is_removed_or_cannot_be_written_is_named_and_used_again(tmp_path):
+    folder = tmp_path / "saves"
+    with Service(port=0, resources=HubResources(cores=1), saves=Saves(folder, None)) as hub:
+        address = hub.addresses[0]
+        with alone(address) as job:
+            train(job, 2, [])
+            assert save(address)[0]["why"] is None
+            shutil.rmtree(folder / "job")
+            (folder / "job").write_text("in the way")
+            train(job, 3, [])
+            (found,) = save(address)
+            assert found["step"] == 2 and f"{folder}/job/6.save cannot be written" in found["why"], found
+            (folder / "job").unlink()
+            assert save(address) == [{"job": "job", "step": 3, "why": None}]

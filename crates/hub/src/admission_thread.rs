@@ -7,7 +7,7 @@ use super::message::FromWorker;
 use super::rack_connection::{RackConnector, RackSocket, RackTarget};
 use super::register::{Action, MemoryShare, Register, Shares};
 use super::save_folder::{self, SaveFolder, SaveResult, SaveTask};
-use super::saved::SavedChunk;
+use super::saved::{FoundSaves, SavedChunk};
 use super::setup::{OpenError, SaveSettings, Setup};
 use super::shard::{Bounds, Counters, Peer};
 use super::status::{JobStatus, Status};
@@ -47,6 +47,9 @@ const LEAVING: Duration = Duration::from_secs(1);
 /// Which core has which chunk of a job, by the job's number, and the state from which the job continues, or why it
 /// cannot.
 type Planned = (u32, Shares, Result<BTreeMap<u32, SavedChunk>, String>);
+
+/// The saves of a job that workers open, by the job's name.
+type Searched = (String, FoundSaves);
 
 /// The state that the admission thread shares with the hub's owner.
 #[derive(Clone, Debug)]
@@ -97,6 +100,11 @@ pub(super) struct AdmissionThread {
     saves: Option<SaveFolder>,
     /// Control connections of clients that have asked for saves, and since when.
     save_clients: BTreeMap<u32, Instant>,
+    /// Workers that open jobs whose saves are being searched for, or of which one is still being written: their control
+    /// connections and messages, by the job's name.
+    openings: BTreeMap<String, Vec<(u32, FromWorker)>>,
+    /// What searches have found.
+    searches: (Sender<Searched>, Receiver<Searched>),
     /// Results of [`Action::Plan`].
     plan_sender: Sender<Planned>,
     plan_receiver: Receiver<Planned>,
@@ -202,6 +210,8 @@ impl AdmissionThread {
             rack_sockets: channel(),
             saves,
             save_clients: BTreeMap::new(),
+            openings: BTreeMap::new(),
+            searches: channel(),
             plan_sender,
             plan_receiver,
             connecting: BTreeMap::new(),
@@ -242,6 +252,7 @@ impl AdmissionThread {
                 self.register.planned(job, shares, saved);
             }
             self.take_save_results();
+            self.take_searches();
             self.register.tick(self.started.elapsed());
             self.act();
             self.answer_save_clients();
@@ -350,10 +361,13 @@ impl AdmissionThread {
 
     /// Takes in what has become of saves.
     fn take_save_results(&mut self) {
-        while let Some(SaveResult { job, number, step, outcome }) =
-            self.saves.as_ref().and_then(SaveFolder::result)
+        while let Some(SaveResult { job, name, number, step, outcome }) =
+            self.saves.as_mut().and_then(SaveFolder::result)
         {
             self.register.save_written(job, number, step, outcome, self.started.elapsed());
+            if self.openings.contains_key(&name) {
+                self.search(&name);
+            }
         }
     }
 
@@ -451,9 +465,10 @@ impl AdmissionThread {
                     connection.receive::<FromWorker>().and_then(|message| Ok((message, random::random()?)));
                 match message {
                     Ok((Some(message), random)) => {
-                        self.find_saves(number, &message);
-                        self.register.received(number, message, random, self.started.elapsed());
-                        self.act();
+                        if let Some(message) = self.open_later(number, message) {
+                            self.register.received(number, message, random, self.started.elapsed());
+                            self.act();
+                        }
                     }
                     Ok((None, _)) => break,
                     Err(what) => {
@@ -469,13 +484,60 @@ impl AdmissionThread {
         }
     }
 
-    /// Finds the saves of a job that a worker is about to open.
-    fn find_saves(&mut self, connection: u32, message: &FromWorker) {
-        let (Some(folder), FromWorker::Open { .. }) = (&self.saves, message) else { return };
-        if let Some(name) = self.register.job_of(connection).filter(|name| !self.register.has_job(name)) {
-            let found = folder.of_job(name);
-            let name = name.to_owned();
-            self.register.found_saves(&name, found);
+    /// Keeps a worker's message that opens a job until the job's saves are found. Returns other messages.
+    fn open_later(&mut self, connection: u32, message: FromWorker) -> Option<FromWorker> {
+        let new = |name: &&str| self.saves.is_some() && !self.register.has_job(name);
+        let name = match message {
+            FromWorker::Open { .. } => self.register.job_of(connection).filter(new).map(str::to_owned),
+            _ => None,
+        };
+        let Some(name) = name else { return Some(message) };
+        let waiting = self.openings.entry(name.clone()).or_default();
+        let first = waiting.is_empty();
+        // A worker says once what it opens.
+        if waiting.iter().all(|&(known, _)| known != connection) {
+            waiting.push((connection, message));
+        }
+        if first {
+            self.search(&name);
+        }
+        None
+    }
+
+    /// Searches for the saves of a job on another thread, because disks may be slow. Does nothing while a save of an
+    /// earlier job with this name is being written: its result starts the search.
+    fn search(&self, name: &str) {
+        let Some(folder) = self.saves.as_ref().filter(|folder| !folder.writes(name)) else { return };
+        let (found, waker) = (self.searches.0.clone(), Arc::clone(&self.shared.waker));
+        let (folder, name) = (folder.folder(name), name.to_owned());
+        let search = move || {
+            let saves = save_folder::find(&folder, &name);
+            // Sending fails if the hub is ending.
+            if found.send((name, saves)).is_ok() {
+                _ = waker.wake();
+            }
+        };
+        // If the system cannot start a thread, ranks time out.
+        _ = std::thread::Builder::new().name("search".to_owned()).spawn(search);
+    }
+
+    /// Lets workers open jobs whose saves are found.
+    fn take_searches(&mut self) {
+        while let Ok((name, found)) = self.searches.1.try_recv() {
+            for (number, message) in self.openings.remove(&name).unwrap_or_default() {
+                // A worker may be refused before its job is created. The next one finds the same saves.
+                if !self.register.has_job(&name) {
+                    self.register.found_saves(&name, found.clone());
+                }
+                match random::random() {
+                    Ok(random) => self.register.received(number, message, random, self.started.elapsed()),
+                    Err(what) => {
+                        self.register.disconnected(number, Trouble { kind: FaultKind::Corrupt, what });
+                        self.connections.remove(&number);
+                    }
+                }
+                self.act();
+            }
         }
     }
 
@@ -492,7 +554,9 @@ impl AdmissionThread {
                 }
                 Report::Missed { job, worker } => self.register.worker_missed(job, worker),
                 Report::Joined { core, joined } => self.register.rejoined(core, joined),
-                Report::Saved(share) => self.register.share_saved(share, self.started.elapsed()),
+                Report::Saved { core, share } => {
+                    self.register.share_saved(core, share, self.started.elapsed());
+                }
                 Report::Waits { job, worker, waits } => self.register.waits_reported(job, worker, waits),
                 Report::Failed(what) => {
                     self.failure = Some(what);
@@ -527,8 +591,13 @@ impl AdmissionThread {
                     self.plan(job, contract, hubs, save, saves);
                 }
                 Action::WriteSave { job, header, chunks, common } => {
-                    if let Some(folder) = &self.saves {
+                    if let Some(folder) = &mut self.saves {
                         folder.write(SaveTask { job, header: *header, chunks, common });
+                    }
+                }
+                Action::RemoveSaves { job, above } => {
+                    if let Some(folder) = &self.saves {
+                        folder.remove_above(job, above);
                     }
                 }
                 Action::AssignChunks { job, chunks, memory, mut saved } => {

@@ -61,7 +61,7 @@ pub(super) enum Report {
     /// A restarted worker takes part in a job again.
     Joined { core: u32, joined: Joined },
     /// The core's chunks, as a worker has announced that they are to be saved.
-    Saved(SavedShare),
+    Saved { core: u32, share: SavedShare },
     /// The answer to [`Command::ReportWaits`].
     Waits { job: u32, worker: u32, waits: Waits },
     /// The core cannot go on.
@@ -206,7 +206,7 @@ impl Core {
             self.report(Report::Waits { job, worker, waits });
         }
         for share in self.shard.saved_shares() {
-            self.report(Report::Saved(share));
+            self.report(Report::Saved { core: self.number, share });
         }
         for DepartedRack { job, rack } in self.shard.departed_racks() {
             self.report(Report::Lost { job, peer: Peer::Rack(rack), trouble: Trouble::left() });

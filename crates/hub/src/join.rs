@@ -325,7 +325,13 @@ fn open_hub(
         let reached = socket.peer().unwrap_or(address);
         let mut connection = ControlConnection::new(socket);
         connection.send(open);
+        let mut alive = Instant::now();
         let why = loop {
+            // The hub may still write a save of an earlier job with this name, and search for it then.
+            if alive.elapsed() >= worker.patience.interval {
+                alive = Instant::now();
+                connection.send(&FromWorker::Alive);
+            }
             let closed = connection.write().and_then(|()| connection.read()).err();
             match connection.receive::<FromHub>()? {
                 Some(FromHub::Opened { job, epoch, ticket, cores, interfaces, saves, live }) => {

@@ -50,11 +50,16 @@ struct LateExchange {
 /// A save that this worker has announced, until all hubs that keep saves have it.
 struct SaveRound {
     number: u64,
+    /// When it was announced.
+    since: Instant,
     /// Hubs that have not reported.
     waiting: BTreeSet<usize>,
     /// Whether all others have it.
     done: bool,
 }
+
+/// How long a save that was announced may take before a hub that asks for another one gets it.
+const ABANDONED: Duration = Duration::from_secs(60);
 
 /// A fault that a hub may explain better.
 struct Suspicion {
@@ -303,6 +308,11 @@ impl WorkerThread {
                 self.client.admit(Newcomer { worker, incarnation });
             }
             FromHub::Save { above } => {
+                // A hub that asks again after so long does not have all of the save: a rank that was lost since had
+                // announced another one, which took its place.
+                if let Some(save) = self.save.as_mut().filter(|save| save.since.elapsed() >= ABANDONED) {
+                    save.done &= !save.waiting.remove(&hub);
+                }
                 self.save_wanted = self.save_wanted.max(Some(above));
                 self.follow_save();
             }
@@ -338,7 +348,8 @@ impl WorkerThread {
 
     fn note_announced_save(&mut self) {
         if let Some(number) = self.client.take_announced_save() {
-            self.save = Some(SaveRound { number, waiting: self.saving_hubs.clone(), done: true });
+            let waiting = self.saving_hubs.clone();
+            self.save = Some(SaveRound { number, since: Instant::now(), waiting, done: true });
         }
     }
 

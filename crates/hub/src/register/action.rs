@@ -58,6 +58,14 @@ pub enum Action {
         /// The newest save that all hubs of the job have, which must stay.
         common: Option<u64>,
     },
+    /// Remove the saves of a job with numbers above this one, from which the job goes on. Some hubs do not have them, and
+    /// a later save with the same number must not seem to belong to them.
+    RemoveSaves {
+        /// The job's name.
+        job: String,
+        /// The number of the save from which the job continues.
+        above: u64,
+    },
     /// Give each core its chunks of a job and its part of the job's memory.
     AssignChunks {
         /// The job's number.

@@ -29,6 +29,9 @@ impl Register {
         if !job.begun {
             if job.workers.iter().all(|state| matches!(state, State::Ready(_) | State::OtherRack)) {
                 job.begun = true;
+                if let Some(above) = job.saves.outdates() {
+                    self.actions.push(Action::RemoveSaves { job: name.to_owned(), above });
+                }
                 (0..job.workers.len() as u32).for_each(|worker| self.begin(name, worker, true));
             }
         } else if job.contract.terms.step_mode == StepMode::Asynchronous {

@@ -11,7 +11,7 @@ use crate::saved::{FoundSaves, SavedChunk};
 use crate::shard::SavedShare;
 use crate::terms::{Contract, StepMode};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How long to wait for the save that a leader was asked for, before it is asked again.
@@ -29,8 +29,10 @@ struct Running {
     since: Duration,
     /// Its number and the worker that has announced it, once a core has reported.
     announced: Option<(u64, u32)>,
-    /// How many cores have reported, and their chunks.
-    cores: u32,
+    /// The control connection of that worker then: a restarted worker announces others.
+    connection: Option<u32>,
+    /// The cores that have reported, and their chunks.
+    cores: BTreeSet<u32>,
     chunks: BTreeMap<u32, SavedChunk>,
     /// Whether it is being written.
     writing: bool,
@@ -59,6 +61,8 @@ pub(super) struct JobSaves {
     asked: Option<Duration>,
     /// Whether a user has asked for a save.
     wanted: bool,
+    /// Whether the user has asked since the save under way was announced: it does not have what came between.
+    wanted_again: bool,
     /// The newest save here: its number, its step and when it was taken.
     last: Option<(u64, u64, Duration)>,
     /// The newest save that all hubs have.
@@ -71,6 +75,11 @@ impl JobSaves {
     /// The saves of a job that is about to open.
     pub(super) fn of(found: Vec<u64>) -> Self {
         Self { found, ..Self::default() }
+    }
+
+    /// The save from which the job continues, if the hub has newer ones that not all hubs have.
+    pub(super) fn outdates(&self) -> Option<u64> {
+        self.chosen.flatten().filter(|&chosen| self.found.iter().any(|&found| found > chosen))
     }
 
     /// Describes the last save.
@@ -154,8 +163,11 @@ impl Register {
 
     /// Asks for a save of every job that has begun.
     pub fn want_saves(&mut self) {
-        for job in self.jobs.values_mut() {
-            job.saves.wanted = self.saves.is_some() && job.begun && is_saved(&job.contract);
+        let kept = self.saves.is_some();
+        for job in self.jobs.values_mut().filter(|job| kept && job.begun && is_saved(&job.contract)) {
+            let announced = job.saves.running.as_ref().is_some_and(|running| running.announced.is_some());
+            job.saves.wanted_again |= announced;
+            job.saves.wanted = true;
         }
     }
 
@@ -211,8 +223,8 @@ impl Register {
         }
     }
 
-    /// Handles a core's share of a save. Once all cores have reported, the save is written.
-    pub fn share_saved(&mut self, share: SavedShare, now: Duration) {
+    /// Handles a core's share of a save. Once all cores have reported the same save, it is written.
+    pub fn share_saved(&mut self, core: u32, share: SavedShare, now: Duration) {
         let SavedShare { job, number, leader, chunks } = share;
         let (kept, cores) = (self.saves.is_some(), self.cores);
         let Some((name, job)) = self.jobs.iter_mut().find(|(_, known)| known.number == job) else { return };
@@ -221,24 +233,40 @@ impl Register {
         }
         let saves = &mut job.saves;
         let running = saves.running.get_or_insert_with(|| Running::new(None, now));
+        let connection = |worker: u32| active(&job.workers[worker as usize]);
+        // Shares of saves that different leaders have announced do not belong together, even if the numbers are the same.
+        let mut turned_down = None;
         match running.announced {
-            Some((known, _)) if running.writing || known > number => {
-                // Another leader has begun this one. The hub has no time for it, and the leader must not wait.
-                if let Some(connection) = active(&job.workers[leader as usize]) {
-                    self.send(connection, FromHub::Saved { number, done: false });
+            Some(known) if known == (number, leader) => {
+                if running.writing {
+                    return;
                 }
-                return;
             }
-            Some((known, _)) if known == number => {}
-            _ => {
-                running.announced = Some((number, leader));
-                (running.cores, running.chunks) = (0, BTreeMap::new());
+            Some((known, by)) => {
+                // Some cores may never hear of a save whose leader is lost.
+                let goes_on = running.connection.is_some_and(|then| connection(by) == Some(then));
+                if running.writing || goes_on && (known >= number || connection(leader).is_none()) {
+                    turned_down = Some((number, leader));
+                } else {
+                    turned_down = Some((known, by));
+                    running.announce(number, leader, connection(leader));
+                }
             }
+            None => running.announce(number, leader, connection(leader)),
         }
-        running.cores += 1;
+        // The hub has no time for the other save, and its leader must not wait.
+        if let Some((number, leader)) = turned_down
+            && let Some(connection) = connection(leader)
+        {
+            self.actions.push(Action::Send { connection, message: FromHub::Saved { number, done: false } });
+        }
+        if turned_down == Some((number, leader)) {
+            return;
+        }
+        running.cores.insert(core);
         running.chunks.extend(chunks);
         saves.asked = Some(now);
-        if running.cores < cores {
+        if running.cores.len() < cores as usize {
             return;
         }
         let chunks = std::mem::take(&mut running.chunks);
@@ -278,7 +306,7 @@ impl Register {
 
     fn end_save(&mut self, name: &str, done: bool, now: Duration) {
         let Some(job) = self.jobs.get_mut(name) else { return };
-        job.saves.wanted = false;
+        job.saves.wanted = std::mem::take(&mut job.saves.wanted_again);
         let Some(Running { announced: Some((number, leader)), .. }) = job.saves.running.take() else {
             return;
         };
@@ -314,8 +342,16 @@ impl Register {
 }
 
 impl Running {
+    /// Begins with the shares of a save that a worker has announced on this control connection.
+    fn announce(&mut self, number: u64, leader: u32, connection: Option<u32>) {
+        (self.announced, self.connection) = (Some((number, leader)), connection);
+        (self.cores, self.chunks) = (BTreeSet::new(), BTreeMap::new());
+    }
+
     const fn new(asked: Option<u32>, since: Duration) -> Self {
-        Self { asked, since, announced: None, cores: 0, chunks: BTreeMap::new(), writing: false }
+        let cores = BTreeSet::new();
+        let chunks = BTreeMap::new();
+        Self { asked, since, announced: None, connection: None, cores, chunks, writing: false }
     }
 }
 
@@ -368,8 +404,8 @@ mod tests {
             let chunk =
                 SavedChunk { step, contributors: 2, value, memory: Default::default(), rates: Vec::new() };
             // The job has one chunk, at the first core.
-            for chunks in [BTreeMap::from([(0, chunk)]), BTreeMap::new()] {
-                self.0.share_saved(SavedShare { job: 1, number, leader: 0, chunks }, now);
+            for (core, chunks) in (0..).zip([BTreeMap::from([(0, chunk)]), BTreeMap::new()]) {
+                self.0.share_saved(core, SavedShare { job: 1, number, leader: 0, chunks }, now);
             }
         }
     }
@@ -425,6 +461,88 @@ mod tests {
     }
 
     #[test]
+    fn a_save_asked_for_while_another_is_written_is_taken_after_it() {
+        let mut hub = begun();
+        hub.tick(EVERY);
+        hub.share(7, 7, EVERY);
+        hub.0.want_saves();
+        hub.0.save_written(1, 7, 7, Ok(()), EVERY);
+        hub.0.actions();
+        assert!(hub.0.saves_pending(), "the save under way does not have what came after it was announced");
+        hub.tick(EVERY);
+        assert_eq!(Hub::sent(&hub.0.actions(), 0), [&FromHub::Save { above: 7 }]);
+        hub.share(9, 9, EVERY);
+        hub.0.save_written(1, 9, 9, Ok(()), EVERY);
+        assert!(!hub.0.saves_pending());
+    }
+
+    #[test]
+    fn shares_of_different_leaders_are_never_one_save() {
+        let mut hub = begun();
+        let share = |hub: &mut Hub, core, leader, chunks: &[u32]| {
+            let chunk = SavedChunk {
+                step: 7,
+                contributors: 2,
+                value: None,
+                memory: Default::default(),
+                rates: Vec::new(),
+            };
+            let chunks = chunks.iter().map(|&number| (number, chunk.clone())).collect();
+            hub.0.share_saved(core, SavedShare { job: 1, number: 7, leader, chunks }, EVERY);
+        };
+        hub.tick(EVERY);
+        // The announcement of rank 0 reaches one core before the rank is lost; rank 1 announces the same step.
+        share(&mut hub, 1, 0, &[]);
+        hub.0.disconnected(0, Trouble::closed("reset"));
+        hub.tick(EVERY);
+        hub.0.actions();
+        share(&mut hub, 1, 1, &[]);
+        assert!(hub.0.actions().is_empty(), "one core has not reported");
+        share(&mut hub, 1, 1, &[]);
+        assert!(hub.0.actions().is_empty(), "a core that reports twice counts once");
+        share(&mut hub, 0, 0, &[0]);
+        assert!(
+            hub.0.actions().is_empty(),
+            "the save of a rank that is lost does not replace that of another"
+        );
+        share(&mut hub, 0, 1, &[0]);
+        let actions = hub.0.actions();
+        assert!(
+            matches!(&actions[..], [Action::WriteSave { chunks, .. }] if chunks.len() == 1),
+            "{actions:?}"
+        );
+        hub.0.save_written(1, 7, 7, Ok(()), EVERY);
+        assert_eq!(Hub::sent(&hub.0.actions(), 1), [&FromHub::Saved { number: 7, done: true }]);
+    }
+
+    #[test]
+    fn the_leader_of_a_save_that_another_replaces_does_not_wait_for_it() {
+        let mut hub = begun();
+        hub.tick(EVERY);
+        hub.0.actions();
+        let share = |hub: &mut Hub, number, leader| {
+            let share = SavedShare { job: 1, number, leader, chunks: BTreeMap::new() };
+            hub.0.share_saved(1, share, EVERY);
+            hub.0.actions()
+        };
+        assert!(share(&mut hub, 7, 0).is_empty());
+        assert_eq!(Hub::sent(&share(&mut hub, 9, 1), 0), [&FromHub::Saved { number: 7, done: false }]);
+        assert_eq!(Hub::sent(&share(&mut hub, 8, 0), 0), [&FromHub::Saved { number: 8, done: false }]);
+        // Nobody continues the save of a rank that was restarted since.
+        hub.0.disconnected(1, Trouble::closed("reset"));
+        hub.open(5, 1, &trained());
+        hub.ready(5);
+        for core in 0..2 {
+            let attempt = crate::shard::Attempt { incarnation: 5, number: 1 };
+            let steps = BTreeMap::from([(0, 7)]);
+            hub.0.rejoined(core, crate::shard::Joined { job: 1, worker: 1, attempt, steps });
+        }
+        hub.0.actions();
+        let actions = share(&mut hub, 8, 0);
+        assert!(Hub::sent(&actions, 0).is_empty(), "{actions:?}");
+    }
+
+    #[test]
     fn another_leader_is_asked_if_the_first_is_lost() {
         let mut hub = begun();
         hub.tick(EVERY);
@@ -459,8 +577,9 @@ mod tests {
         let mut hub = Hub::new();
         hub.0.limits.memory = u64::MAX;
         hub.0.keep_saves(None);
-        let header = Header::new("job", 3, (0, 1), &trained(), &BTreeMap::new());
-        hub.0.found_saves("job", FoundSaves { usable: vec![header], ..FoundSaves::default() });
+        let header = |number| Header::new("job", number, (0, 1), &trained(), &BTreeMap::new());
+        let usable = vec![header(3), header(4)];
+        hub.0.found_saves("job", FoundSaves { usable, ..FoundSaves::default() });
         let chunk = SavedChunk {
             step: 3,
             contributors: 2,
@@ -488,5 +607,9 @@ mod tests {
         for connection in 0..2 {
             assert_eq!(Hub::sent(&actions, connection).last(), Some(&&begin), "{actions:?}");
         }
+        // Another hub does not have save 4. A later save with this number is not to be taken for it.
+        let removes =
+            |action: &Action| matches!(action, Action::RemoveSaves { job, above: 3 } if job == "job");
+        assert_eq!(actions.iter().filter(|action| removes(action)).count(), 1, "{actions:?}");
     }
 }
