@@ -484,3 +484,12 @@ def test_a_folder_that_is_removed_or_cannot_be_written_is_named_and_used_again(t
             assert found["step"] == 2 and f"{folder}/job/6.save cannot be written" in found["why"], found
             (folder / "job").unlink()
             assert save(address) == [{"job": "job", "step": 3, "why": None}]
+
+
+def test_a_hub_whose_folder_of_saves_cannot_be_used_does_not_start_and_says_why(tmp_path):
+    (tmp_path / "file").touch()
+    for folder, words in (("file", "it is not a folder"), ("file/x", "Not a directory")):
+        command = [*COMMAND, "serve", "--port", str(free_port()), "--save", folder]
+        found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60)
+        assert found.returncode == 6 and f"the hub cannot save to {tmp_path / folder}: {words}" in found.stderr, found
+        assert "help: choose a folder that this user can write to and no other hub uses" in found.stderr

@@ -191,7 +191,8 @@ impl AdmissionThread {
         );
         let mut saves = None;
         if let Some(SaveSettings { folder, every }) = &setup.saves {
-            saves = Some(SaveFolder::open(folder, Arc::clone(&waker))?);
+            let opened = SaveFolder::open(folder, Arc::clone(&waker)).map_err(OpenError::Saves)?;
+            saves = Some(opened);
             register.keep_saves(*every);
         }
         let (status, events) = (Arc::default(), Arc::default());

@@ -100,6 +100,9 @@ impl SaveFolder {
     pub(super) fn open(root: &Path, waker: Arc<Waker>) -> Result<Self, String> {
         let cannot = |error: io::Error| format!("cannot save to {}: {error}", root.display());
         if !root.is_dir() {
+            if root.exists() {
+                return Err(format!("cannot save to {}: it is not a folder", root.display()));
+            }
             private_folder(root).map_err(cannot)?;
         }
         let lock = private_file().truncate(false).open(root.join(LOCK)).map_err(cannot)?;

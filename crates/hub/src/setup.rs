@@ -52,6 +52,8 @@ pub enum OpenError {
         /// What the system says.
         error: io::Error,
     },
+    /// The folder of saves cannot be used, as a clause.
+    Saves(String),
     /// Anything else, as a clause: an invalid setup, an address that this host does not have, a lack of threads.
     Other(String),
 }
@@ -66,7 +68,7 @@ impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AddressInUse { address, error } => write!(f, "cannot listen on {address}: {error}"),
-            Self::Other(why) => f.write_str(why),
+            Self::Saves(why) | Self::Other(why) => f.write_str(why),
         }
     }
 }

@@ -212,6 +212,9 @@ impl HubService {
                     OpenError::AddressInUse { .. } => {
                         "end the process that listens there, or use another port"
                     }
+                    OpenError::Saves(_) => {
+                        "choose a folder that this user can write to and no other hub uses"
+                    }
                     OpenError::Other(_) => "syncline hub doctor",
                 };
                 Diagnostic::error(Code::NoMeeting, format!("the hub {why}")).help(remedy).into()
