@@ -360,6 +360,42 @@ def held():
     return [len(list(Path(f"/proc/self/{what}").iterdir())) for what in ("fd", "task")]
 
 
+def beside_another_backend():
+    """Serves one kind of device in groups whose other backend serves another kind."""
+    dist.init_process_group("cpu:syncline,cuda:gloo", timeout=timedelta(seconds=30))
+    rank, world = dist.get_rank(), dist.get_world_size()
+    tensor = torch.full((1000,), float(rank))
+    dist.all_reduce(tensor)
+    same(tensor, torch.full((1000,), float(sum(range(world)))))
+    before = held()
+    group = dist.new_group(list(range(world)))
+    assert syncline.torch.communicator(group).ranks == list(range(world))
+    objects = [None] * world
+    dist.all_gather_object(objects, {"rank": rank}, group=group)
+    assert objects == [{"rank": other} for other in range(world)]
+    # The group of this backend shares the connections of the first one; the other backend opens some of its own.
+    assert syncline.torch.communicator(group).transports == {}
+    assert before[1] <= held()[1]
+    assert syncline.torch.tuner() is not None
+    trained = DistributedDataParallel(torch.nn.Linear(10, 10))
+    trained(torch.full((2, 10), float(rank))).sum().backward()
+    same(trained.module.bias.grad, torch.full((10,), 2.0))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def beside_nccl():
+    """Sends tensors on GPUs by NCCL, and those on the CPU by plans."""
+    dist.init_process_group("cpu:syncline,cuda:nccl", timeout=timedelta(seconds=60))
+    rank = dist.get_rank()
+    torch.cuda.set_device(rank % torch.cuda.device_count())
+    for device in ("cpu", "cuda"):
+        tensor = torch.full((1000,), float(rank + 1), device=device)
+        dist.all_reduce(tensor)
+        same(tensor.cpu(), torch.full((1000,), float(sum(range(1, dist.get_world_size() + 1)))))
+    dist.destroy_process_group()
+
+
 def secure():
     """Uses certificates in addition to the key from the store: all transports are TLS or shared memory."""
     folder = os.environ["CERTS"]

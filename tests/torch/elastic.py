@@ -3,7 +3,8 @@
 Usage: elastic.py SETTINGS, with ``steps``, ``wait_s``, ``whole`` (does not end before lost ranks are back),
 ``dies`` (exits while it gets the state of the others), ``store`` (ranks meet as under torchrun), ``saves`` (a file in
 which the state is saved and looked for), ``dies_at`` (exits at that step, unless it was started again), ``redis`` (a
-server through which ranks meet, with their numbers in JOB_RANK and JOB_WORLD).
+server through which ranks meet, with their numbers in JOB_RANK and JOB_WORLD), ``copies`` (treats memory as if it were
+on another device), ``device``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import torch
 import syncline.torch
 from syncline.errors import SynclineError
 from syncline.runtime import Communicator, Meeting, RedisRendezvous
+from syncline.torch import device
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.options import of_rank
@@ -30,11 +32,11 @@ def network() -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Tanh(), torch.nn.Linear(32, 4))
 
 
-def loss(net: torch.nn.Module, step: int, rank: int) -> torch.Tensor:
+def loss(net: torch.nn.Module, step: int, rank: int, where: str = "cpu") -> torch.Tensor:
     """Returns the loss on a rank's data for a step."""
     draw = torch.Generator().manual_seed(1000 * step + rank)
     inputs, targets = torch.randn(8, 16, generator=draw), torch.randn(8, 4, generator=draw)
-    return torch.nn.functional.mse_loss(net(inputs), targets)
+    return torch.nn.functional.mse_loss(net(inputs.to(where)), targets.to(where))
 
 
 def optimizer(net: torch.nn.Module) -> torch.optim.Optimizer:
@@ -64,7 +66,10 @@ def main() -> None:
     torch.set_num_threads(1)
     rank = int(os.environ.get("JOB_RANK", os.environ["RANK"]))
     torch.manual_seed(rank)
-    net = network()
+    if settings.get("copies"):
+        device.in_place = lambda _: False
+    where = settings.get("device", "cpu")
+    net = network().to(where)
     descent = optimizer(net)
     ranks = join(rank, settings)
     training = syncline.torch.Elastic(ranks, net, descent, wait_s=settings.get("wait_s", 0.0), bucket_mb=0.001)
@@ -82,7 +87,7 @@ def main() -> None:
     try:
         while (step := training.begin()) < settings["steps"] or parts < least:
             descent.zero_grad()
-            loss(net, step, rank).backward()
+            loss(net, step, rank, where).backward()
             if step == dies_at:
                 os._exit(9)
             descent.step()
@@ -95,7 +100,7 @@ def main() -> None:
     except SynclineError as error:
         say(error=error.diagnostics[0])
         return
-    say(done=[value for each in net.parameters() for value in each.flatten().tolist()])
+    say(done=[value for each in net.parameters() for value in each.cpu().flatten().tolist()])
 
 
 if __name__ == "__main__":

@@ -68,6 +68,18 @@ def test_empty_and_unused_parameters_are_accepted():
     run(2, "empty_bucket")
 
 
+def test_a_group_has_another_backend_for_another_device():
+    run(2, "beside_another_backend")
+
+
+def test_nccl_sends_tensors_on_gpus_in_the_same_group():
+    import torch
+
+    if torch.cuda.device_count() < 1:
+        pytest.skip("there is no GPU that PyTorch can use")
+    run(min(2, torch.cuda.device_count()), "beside_nccl")
+
+
 @pytest.mark.slow
 def test_a_tensor_of_one_gigabyte_is_reduced():
     run(2, "large")

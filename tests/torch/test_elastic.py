@@ -116,6 +116,29 @@ def test_the_loss_of_rank_0_costs_no_step_and_it_is_let_in_again():
     check(told, parts)
 
 
+def test_gradients_that_are_copied_are_averaged_and_tried_again():
+    """Fault: a rank is killed while buckets are copied between memories -> the others lose no step"""
+    with start(3, copies=True) as running:
+        for rank in range(3):
+            assert running.until(rank, "step") == 0
+        running.kill(1, signal.SIGKILL)
+        told = [rest(running, rank) for rank in (0, 2)]
+    parts = {0: [0, 1, 2], **told[0][0]}
+    assert parts[STEPS - 1] == [0, 2] and sorted(parts) == list(range(STEPS))
+    check(told, parts)
+
+
+def test_a_gpu_trains_with_the_same_gradients():
+    if not torch.cuda.is_available():
+        pytest.skip("there is no GPU that PyTorch can use")
+    with start(2, device="cuda") as running:
+        for rank in range(2):
+            assert running.until(rank, "step") == 0
+        running.kill(0, signal.SIGKILL)
+        told = [rest(running, 1)]
+    check(told, {0: [0, 1], **told[0][0]})
+
+
 def alone(net, **settings):
     """Begins a training of one rank."""
     ranks = Communicator.join(0, 1, "127.0.0.1:0", elastic=True)

@@ -20,6 +20,7 @@ import torch
 from syncline.errors import SynclineError
 from syncline.input.problem import bad_value
 from syncline.torch.buckets import make_buckets
+from syncline.torch.device import Local
 from syncline.torch.elements import memory
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class Elastic:
     the same program: its ``begin`` gets the parameters and the optimizer's state from the others, and returns the step
     with which they go on.
 
-    A parameter that has no gradient in a step gets a gradient of zeros. Gradients must be dense, and on the CPU.
+    A parameter that has no gradient in a step gets a gradient of zeros. Gradients must be dense. Those on a GPU are
+    copied through pinned memory, as with the backend ``syncline``.
     """
 
     def __init__(
@@ -72,8 +74,11 @@ class Elastic:
         (SL0102) for parameters that cannot be trained this way.
         """
         for name, parameter in model.named_parameters():
-            if parameter.requires_grad and parameter.device.type != "cpu":
-                raise bad_value(f"the gradient of `{name}` is not on the CPU", str(parameter.device), allowed="cpu")
+            if parameter.requires_grad and parameter.device.type not in ("cpu", "cuda"):
+                found = str(parameter.device)
+                raise bad_value(
+                    f"the gradient of `{name}` is on a device of another kind", found, allowed="cpu or cuda"
+                )
         if not bucket_mb > 0:
             raise bad_value("a bucket must have some bytes", f"bucket_mb={bucket_mb}", allowed="more than 0")
         self.ranks = ranks
@@ -87,7 +92,8 @@ class Elastic:
                 "there is nothing to train", "no parameter that requires a gradient", allowed="at least one"
             )
         self._places = {id(param): bucket for bucket in self._buckets for param in bucket.parameters}
-        # The sums that have begun in this step: of the first buckets, in their order.
+        # Of this step, in the order of buckets: the memory of those that are complete, and the sums that have begun.
+        self._memory: list[Local] = []
         self._sums: list[Pending] = []
         self._lock = threading.Lock()
         self._held = False
@@ -161,7 +167,7 @@ class Elastic:
         with torch.no_grad():
             for bucket in self._buckets:
                 bucket.take_rest()
-            self._begin_sums()
+            self._begin_sums(wait=True)
             self._commit()
             for bucket in self._buckets:
                 bucket.give_back()
@@ -203,15 +209,24 @@ class Elastic:
             if self._places[id(param)].take(param):
                 self._begin_sums()
 
-    def _begin_sums(self) -> None:
-        """Begins to sum complete buckets, in the order of buckets, which is the same on all ranks."""
-        while len(self._sums) < len(self._buckets):
-            bucket = self._buckets[len(self._sums)]
-            if not bucket.complete:
-                return
+    def _begin_sums(self, *, wait: bool = False) -> None:
+        """Begins to sum complete buckets, in the order of buckets, which is the same on all ranks.
+
+        With ``wait`` this includes buckets that a GPU has not copied to the CPU yet.
+        """
+        while len(self._memory) < len(self._buckets) and self._buckets[len(self._memory)].complete:
+            flat = self._buckets[len(self._memory)].flat
             # Divide before summing, as DDP does: the sum could overflow, for example in float16.
-            bucket.flat.div_(self.ranks.world)
-            self._sums.append(self.ranks.all_reduce(memory(bucket.flat), in_order=self._in_order, keep=True))
+            flat.div_(self.ranks.world)
+            place = Local([flat], reads=True, writes=True)
+            place.prepare()
+            self._memory.append(place)
+        for place in self._memory[len(self._sums) :]:
+            if wait:
+                place.wait()
+            elif not place.ready():
+                return
+            self._sums.append(self.ranks.all_reduce(memory(place.host), in_order=self._in_order, keep=True))
 
     def _commit(self) -> None:
         """Ends a step with the ranks that are left."""
@@ -225,12 +240,19 @@ class Elastic:
             tries = tries + 1 if self.ranks.ranks == before else 0
             if tries == TRIES and error is not None:
                 raise error
-            self._sums.clear()
+            self._forget_sums()
             for bucket in self._buckets:
                 bucket.refill()
-            self._begin_sums()
-        self._sums.clear()
+            self._begin_sums(wait=True)
+        for place in self._memory:
+            place.finish()
+            place.join()
+        self._forget_sums()
         self._fresh = True
+
+    def _forget_sums(self) -> None:
+        self._sums.clear()
+        self._memory.clear()
 
     def _sum(self) -> bool:
         """Waits until the step counts and returns true, or returns false if the communicator has failed."""
@@ -300,7 +322,7 @@ class Elastic:
         packed_state = bytearray(state) if self.ranks.rank == root else bytearray(int(length))
         self.ranks.broadcast(packed_state, root).wait()
         if self.ranks.rank != root and not self._knows:
-            self._load(torch.load(io.BytesIO(packed_state), weights_only=True))
+            self._load(torch.load(io.BytesIO(packed_state), weights_only=True, map_location="cpu"))
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state of this training: of the model, the optimizer and the objects in ``also``, and the step.

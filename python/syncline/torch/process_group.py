@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -173,8 +174,8 @@ def _plans(options: Options, members: Sequence[int], world: int) -> Plans:
     return replace(options.plans, order=_order(options, members), racks=_racks(options, members, world))
 
 
-def create(opts: Any, options: Any) -> Group:
-    """Makes a group; called by PyTorch.
+def create(opts: Any, options: Any) -> Group | Backend:
+    """Makes a group, or the backend of a group that has others, too; called by PyTorch.
 
     Groups without options use the connections and threads of the first group; others have their own.
     """
@@ -214,7 +215,16 @@ def create(opts: Any, options: Any) -> Group:
         tuner = Tuner(communicator, chosen.autotune, chosen.tuning)
     backend = Backend(communicator, opts.timeout, in_order=chosen.in_order, tuner=tuner)
     at_exit.register(backend)
-    return Group(opts.store, backend)
+    return backend if _is_one_of_several() else Group(opts.store, backend)
+
+
+def _is_one_of_several() -> bool:
+    """Whether the group that PyTorch makes has other backends, too, as in ``cpu:syncline,cuda:nccl``.
+
+    PyTorch tells a backend nothing of others, so this looks at the variables of its function.
+    """
+    config = sys._getframe(2).f_locals.get("backend_config")  # noqa: SLF001 - see above
+    return config is not None and len(set(config.get_device_backend_map().values())) > 1
 
 
 def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
@@ -232,10 +242,24 @@ def communicator(group: dist.ProcessGroup | None = None) -> Communicator:
 def _backend(group: dist.ProcessGroup | None) -> Backend:
     """Returns what runs a process group's collectives."""
     asked = dist.group.WORLD if group is None else group
-    if not isinstance(asked, Group):
+    backend = _own_backend(asked)
+    if backend is None:
         found = asked.name() if isinstance(asked, dist.ProcessGroup) else "no group of this rank"
         raise bad_value("this group does not run on syncline", found, allowed='init_process_group("syncline")')
-    return asked.backend
+    return backend
+
+
+def _own_backend(group: Any) -> Backend | None:
+    """Returns the backend of this package that a process group has, if it has one."""
+    if isinstance(group, Group):
+        return group.backend
+    if not isinstance(group, dist.ProcessGroup):
+        return None
+    for device in group._device_types:  # noqa: SLF001 - there is no public way
+        backend = group._get_backend(device)  # noqa: SLF001 - see above
+        if isinstance(backend, Backend):
+            return backend
+    return None
 
 
 def tuner(group: dist.ProcessGroup | None = None) -> Tuner | None:
@@ -248,8 +272,8 @@ def tuner(group: dist.ProcessGroup | None = None) -> Tuner | None:
 
 def _shared() -> First | None:
     """Returns the first group, if it is still the job's default group."""
-    default = dist.group.WORLD
-    same = isinstance(default, Group) and _first is not None and default.backend.communicator is _first.communicator
+    default = _own_backend(dist.group.WORLD)
+    same = default is not None and _first is not None and default.communicator is _first.communicator
     return _first if same else None
 
 
