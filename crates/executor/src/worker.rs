@@ -173,8 +173,7 @@ impl Worker {
 
     /// Whether nothing is under way, and everything is sent.
     pub(super) fn is_idle(&self) -> bool {
-        let unsent = || self.connections.peers().any(|peer| self.lane.waiting(peer) > 0);
-        self.completions.is_empty() && self.transfers.is_empty() && !unsent()
+        self.completions.is_empty() && self.transfers.is_empty() && !self.connections.has_unsent()
     }
 
     /// Reports that this worker has panicked.

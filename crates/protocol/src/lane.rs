@@ -51,6 +51,7 @@ use frame_owner::FrameOwner;
 use group::LaneIndex;
 use groups::{Groups, OPEN};
 use operations::Operations;
+use std::collections::BTreeSet;
 use std::io::IoSlice;
 use std::sync::Arc;
 use transfers::{Delivery, Label, Transfer, Transfers};
@@ -346,6 +347,11 @@ impl Lane {
 impl Machine for Lane {
     fn waiting(&self, peer: u32) -> usize {
         self.connections.links[peer as usize].waiting()
+    }
+
+    fn take_changed(&mut self, peers: &mut BTreeSet<u32>) -> bool {
+        self.connections.links.take_changed(peers);
+        true
     }
 
     fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize) {

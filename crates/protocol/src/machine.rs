@@ -2,6 +2,7 @@
 
 use crate::fault::ProtocolError;
 use crate::link::PartialMessage;
+use std::collections::BTreeSet;
 use std::io::IoSlice;
 
 /// A state machine that exchanges bytes with peers. The transport writes the bytes that it has, and gives it the
@@ -9,6 +10,13 @@ use std::io::IoSlice;
 pub trait Machine {
     /// Number of bytes that wait to be written to a peer.
     fn waiting(&self, peer: u32) -> usize;
+
+    /// Adds the peers for which [`Machine::waiting`] may have grown since the last call, so that the transport need not
+    /// ask about all others. Returns whether the machine knows them: if not, the transport asks about all peers.
+    fn take_changed(&mut self, peers: &mut BTreeSet<u32>) -> bool {
+        _ = peers;
+        false
+    }
 
     /// Appends the bytes to write next to a peer, as at most `most` slices (at least 2).
     fn gather<'a>(&'a mut self, peer: u32, slices: &mut Vec<IoSlice<'a>>, most: usize);

@@ -125,9 +125,17 @@ pub trait Transport: fmt::Debug + Send {
     fn end_wait(&mut self) {}
 
     /// Whether [`Transport::receive`] costs next to nothing if no bytes have arrived. An idle thread then calls it a
-    /// few more times before it waits.
+    /// few more times before it waits. If [`Transport::prepare_wait`] has returned false, such a connection wakes the
+    /// thread until [`Transport::end_wait`] is called, however often the thread wakes for others.
     fn cheap_to_poll(&self) -> bool {
         false
+    }
+
+    /// Whether the thread has to look for bytes, for room and for the end every time it wakes. If false, the poll reports
+    /// whatever comes after [`Transport::receive`] or [`Transport::send`] had to wait, and until then there is nothing to
+    /// do on the connection.
+    fn needs_polling(&self) -> bool {
+        true
     }
 
     /// The number of bytes that [`Transport::send`] took and that the peer's machine does not have yet, as far as is

@@ -294,6 +294,10 @@ impl Transport for Stream {
         }
     }
 
+    fn needs_polling(&self) -> bool {
+        self.closing
+    }
+
     fn end_wait(&mut self) {
         // The poll reports the end once, and more bytes than one read takes may precede it.
         self.readable |= self.closing;

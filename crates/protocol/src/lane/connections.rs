@@ -4,7 +4,7 @@ use super::frame_owner::FrameOwner;
 use crate::link::Link;
 use crate::memory::Pool;
 use crate::wire::{FrameKind, Header};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ops::{Index, IndexMut};
 
 /// A peer with which a lane needs a connection.
@@ -39,6 +39,10 @@ pub(super) struct Links {
     on_demand: bool,
     /// Peers whose connections are needed more than the caller of [`Links::next_wanted`] knows.
     wanted: VecDeque<u32>,
+    /// Peers whose links may have changed since the last call of [`Links::take_changed`], each once.
+    changed: Vec<u32>,
+    /// Whether a peer is in that list, by rank.
+    has_changed: Vec<bool>,
 }
 
 impl Links {
@@ -48,6 +52,23 @@ impl Links {
             needs: vec![Need::Connected; world as usize],
             on_demand: false,
             wanted: VecDeque::new(),
+            changed: Vec::new(),
+            has_changed: vec![false; world as usize],
+        }
+    }
+
+    /// Notes that a link may have changed.
+    fn change(&mut self, peer: usize) {
+        if !std::mem::replace(&mut self.has_changed[peer], true) {
+            self.changed.push(peer as u32);
+        }
+    }
+
+    /// Adds the peers whose links may have changed since the last call.
+    pub(super) fn take_changed(&mut self, peers: &mut BTreeSet<u32>) {
+        for peer in self.changed.drain(..) {
+            self.has_changed[peer as usize] = false;
+            peers.insert(peer);
         }
     }
 
@@ -69,7 +90,7 @@ impl Links {
     /// The link to a peer, for a frame to it.
     pub(super) fn to(&mut self, peer: u32) -> &mut Link<FrameOwner> {
         self.need(peer, Need::Sends);
-        &mut self.list[peer as usize]
+        &mut self[peer as usize]
     }
 
     /// Notes that something from a peer is expected.
@@ -121,6 +142,7 @@ impl Index<usize> for Links {
 
 impl IndexMut<usize> for Links {
     fn index_mut(&mut self, peer: usize) -> &mut Self::Output {
+        self.change(peer);
         &mut self.list[peer]
     }
 }
