@@ -29,6 +29,7 @@ use syncline_transport::plain_socket::PlainSocket;
 use syncline_transport::same_host;
 use syncline_transport::same_host::Agreement;
 use syncline_transport::socket::{Socket, Stream};
+use syncline_transport::source_address;
 
 /// Sets the options that all TCP connections between members have.
 fn set_options(stream: &TcpStream, member: &MemberSettings) -> Result<(), String> {
@@ -46,7 +47,7 @@ const IN_PROGRESS: i32 = rustix::io::Errno::INPROGRESS.raw_os_error();
 fn dial_from(own: IpAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = socket2::Socket::new(Domain::for_address(to), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_nonblocking(true)?;
-    socket.bind(&SocketAddr::new(own, 0).into())?;
+    source_address::bind(&socket, own)?;
     match socket.connect(&to.into()) {
         Err(error) if error.raw_os_error() != Some(IN_PROGRESS) => Err(error),
         _ => Ok(TcpStream::from_std(socket.into())),

@@ -5,7 +5,7 @@
 //!   [`certificates`], [`trust`]: who may connect;
 //! - `ring`: memory that two processes share; [`shared`]: a transport on it, for members on one host; [`same_host`]:
 //!   how such members find each other;
-//! - [`congestion`]: TCP's congestion control;
+//! - [`congestion`]: TCP's congestion control; [`source_address`]: the address from which a connection comes;
 //! - [`connections`]: the connections of one thread; [`lane_waker`]: wakes that thread, by `wake_flags`;
 //!   [`lane_status`]: what that thread knows about its peers; `closing`: ends a connection without losing bytes;
 //!   `queued`: bytes that a socket has not delivered yet; [`tcp_info`]: what the kernel knows about a connection;
@@ -38,6 +38,7 @@ pub mod same_host;
 #[cfg(target_os = "linux")]
 pub mod shared;
 pub mod socket;
+pub mod source_address;
 pub mod tcp_info;
 mod tls;
 pub mod trust;
