@@ -257,13 +257,15 @@ impl Worker {
     }
 
     /// Begins to use a connection.
-    fn connected(&mut self, peer: u32, connection: Connection) {
+    fn connected(&mut self, peer: u32, mut connection: Connection) {
+        self.requester.iter().for_each(|requester| requester.arrived(&mut connection));
         if self.aborted || self.lost.contains_key(&peer) {
             return;
         }
         self.unreachable.remove(&peer);
         self.lane.connected(peer);
-        match self.connections.add(&mut self.lane, peer, connection) {
+        // The peer has just taken part in a handshake.
+        match self.connections.add_heard(&mut self.lane, peer, connection) {
             Ok(()) => self.lane.send_heartbeat(peer),
             Err(error) => self.lose_peer(peer, Trouble::closed(&error.to_string())),
         }

@@ -161,6 +161,47 @@ fn a_rank_that_has_left_and_is_not_needed_disturbs_nobody() {
     assert!(are(&received, 5.0));
 }
 
+/// One of four ranks in its process. Rank 1 opens files until it can open no more, and rank 0 sends it something.
+fn one_of_four(rank: u32, ranks: u32, port: u16) {
+    let here = MemberSettings { mesh: 0, shared_memory: false, ..place(rank, ranks, port) };
+    let session = join(&here, &mut members::book, settings()).unwrap();
+    let mut files = Vec::new();
+    while rank == 1
+        && let Ok(file) = std::fs::File::open("/dev/null")
+    {
+        files.push(file);
+    }
+    // Each waits for a message of another, so that all learn the verdict.
+    let mut buffers = [vector(1.0, 10), vector(0.0, 10)];
+    let [sent, received] = &mut buffers;
+    let sends = session.send(sent.region(), (rank + 1) % 4, TAG).unwrap();
+    let receives = session.receive(received.region(), Some((rank + 3) % 4), TAG).unwrap();
+    let fault = [&sends, &receives].into_iter().find_map(|pending| pending.wait(WAIT).unwrap().err());
+    let mut fault = fault.map(|fault| fault.to_string());
+    if fault.is_none() {
+        // Its own message has arrived. The next one from or to rank 1 does not.
+        let last = session.receive(received.region(), Some((rank + 3) % 4), TAG).unwrap();
+        fault = last.wait(WAIT).unwrap().err().map(|fault| fault.to_string());
+    }
+    let fault = fault.expect("rank 1 cannot connect");
+    assert!(fault.contains("rank 1") && fault.contains("can open no more connections"), "{fault}");
+}
+
+/// Runs as one rank in the processes that the next test starts.
+#[test]
+#[ignore = "another test starts it in processes"]
+fn one_rank_without_files() {
+    if let Some((own, ranks, port)) = processes::own() {
+        one_of_four(own, ranks, port);
+    }
+}
+
+/// Fault: a rank that connects when it first needs to has no descriptor left -> all name it, and it says how to mend that
+#[test]
+fn a_rank_that_can_open_no_more_files_says_so() {
+    processes::run("on_demand::one_rank_without_files", 4);
+}
+
 /// The number after a name in a file of `/proc/self`.
 fn number(file: &str, name: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/self/{file}")).unwrap_or_default();

@@ -13,10 +13,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use syncline_protocol::fault::Trouble;
 use syncline_transport::Connection;
+use syncline_transport::forks::Watcher;
 
 /// What gets the connections of lanes. Peers are given by their seats.
 pub trait LaneOwner: Send {
-    /// A lane is connected with the same lane of a peer.
+    /// A lane is connected with the same lane of a peer. The lane calls [`Requester::arrived`] before it uses the
+    /// connection.
     fn connected(&self, lane: u32, peer: u32, connection: Connection);
 
     /// A peer could not be reached, although it is needed.
@@ -40,12 +42,20 @@ enum Request {
 pub struct Requester {
     requests: Sender<Request>,
     waker: Arc<Waker>,
+    /// Watches connections on their way to their lanes, so that a forked child finds them.
+    transit: Arc<Watcher>,
 }
 
 impl Requester {
     /// Asks to connect a lane with a peer, given by its seat, after a delay, unless the peer has connected before.
     pub fn connect(&self, lane: u32, peer: u32, delay: Duration) {
         self.send(Request::Connect { lane, peer, delay });
+    }
+
+    /// Ends a connection's way from [`LaneOwner::connected`] to its lane. Until then it must not be registered with a poll.
+    pub fn arrived(&self, connection: &mut Connection) {
+        // Fails if the connection is broken, which its lane will notice.
+        _ = connection.unwatch(self.transit.registry());
     }
 
     fn send(&self, request: Request) {
@@ -76,11 +86,14 @@ impl OnDemand {
         patience: Duration,
     ) -> Result<Self, JoinError> {
         let connector = LaneConnector::new(member, roster, listeners, patience)?;
-        let waker = Waker::new(connector.registry(), WAKER).map_err(|error| {
+        let fault = |error: std::io::Error| {
             JoinError::about_rank(member.rank, &format!("cannot wait for connections: {error}"))
-        })?;
+        };
+        let waker = Arc::new(Waker::new(connector.registry(), WAKER).map_err(fault)?);
+        let transit = Arc::new(Watcher::new().map_err(fault)?);
         let (requests, received) = channel();
-        let requester = Requester { requests, waker: Arc::new(waker) };
+        let connector = connector.with_transit(Arc::clone(&transit));
+        let requester = Requester { requests, waker, transit };
         Ok(Self { connector, requests: received, requester })
     }
 
@@ -159,11 +172,103 @@ impl ConnectorLoop {
                     self.owner.connected(peer.lane, seat, connection);
                 }
             }
+            if let Some(trouble) = self.connector.exhausted() {
+                return self.owner.failed(trouble);
+            }
             for (peer, trouble) in self.connector.overdue() {
                 if let Some(seat) = self.connector.seat(peer.rank) {
                     self.owner.unreachable(peer.lane, seat, trouble);
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane_connector::tests::members;
+    use std::sync::Mutex;
+    use std::time::Instant;
+    use syncline_protocol::fault::FaultKind;
+
+    /// What an owner was told.
+    #[derive(Default)]
+    struct Told {
+        connections: Vec<(u32, u32, Connection)>,
+        failed: Vec<Trouble>,
+    }
+
+    /// An owner that keeps what it is told, or panics.
+    #[derive(Clone, Default)]
+    struct Keeper {
+        told: Arc<Mutex<Told>>,
+        panics: bool,
+    }
+
+    impl LaneOwner for Keeper {
+        fn connected(&self, lane: u32, peer: u32, connection: Connection) {
+            assert!(!self.panics, "a test");
+            self.told.lock().unwrap().connections.push((lane, peer, connection));
+        }
+
+        fn unreachable(&self, _: u32, peer: u32, trouble: Trouble) {
+            panic!("peer {peer} {}", trouble.what);
+        }
+
+        fn failed(&self, trouble: Trouble) {
+            self.told.lock().unwrap().failed.push(trouble);
+        }
+    }
+
+    /// Waits until the owner was told something.
+    fn wait(owner: &Keeper) {
+        let began = Instant::now();
+        let quiet = || {
+            let told = owner.told.lock().unwrap();
+            told.connections.is_empty() && told.failed.is_empty()
+        };
+        while quiet() {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Starts the threads of two members, whose owners are these, and connects them.
+    fn connected(owners: &[Keeper; 2]) -> Vec<ConnectorThread> {
+        let threads: Vec<ConnectorThread> = (members(2, 1, false).into_iter().zip(owners))
+            .map(|((member, roster, listeners), owner)| {
+                let patience = Duration::from_secs(10);
+                let on_demand = OnDemand::new(&member, &roster, listeners, patience).unwrap();
+                on_demand.start(Box::new(owner.clone())).unwrap()
+            })
+            .collect();
+        threads[0].requester.connect(0, 1, Duration::ZERO);
+        threads
+    }
+
+    #[test]
+    fn a_panic_of_the_thread_is_reported() {
+        let owners = [Keeper { panics: true, ..Keeper::default() }, Keeper::default()];
+        let _threads = connected(&owners);
+        wait(&owners[0]);
+        let told = owners[0].told.lock().unwrap();
+        assert!(
+            matches!(&told.failed[..], [Trouble { kind: FaultKind::Closed, what }] if what.contains("bug"))
+        );
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_forked_child_finds_connections_on_their_way_to_their_lanes() {
+        let owners = [Keeper::default(), Keeper::default()];
+        let threads = connected(&owners);
+        for (owner, thread) in owners.iter().zip(&threads) {
+            wait(owner);
+            let mut told = owner.told.lock().unwrap();
+            assert_eq!(thread.requester.transit.count(), 1);
+            thread.requester.arrived(&mut told.connections[0].2);
+            assert_eq!(thread.requester.transit.count(), 0);
         }
     }
 }

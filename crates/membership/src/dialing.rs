@@ -12,6 +12,9 @@ use syncline_protocol::handshake::Refusal;
 /// How long to wait before another try.
 const RETRY: Duration = Duration::from_millis(100);
 
+/// How long to wait before another try with a lane that was overdue: its process has probably left, and is not needed.
+const LATE_RETRY: Duration = Duration::from_secs(1);
+
 /// Most tries of a member at a time. Others wait: if all ranks connected to all others at once, handshakes would take so
 /// long that they time out and begin again.
 const MOST_AT_ONCE: usize = 32;
@@ -47,6 +50,8 @@ struct Dial {
     needed: Option<Duration>,
     /// The number of failed tries.
     tries: u32,
+    /// The number of tries that the other side's host did not answer.
+    unanswered: u32,
     /// Why the latest try failed.
     why: Option<String>,
     /// Whether [`Dials::overdue`] has returned it.
@@ -70,7 +75,14 @@ impl Dials {
 
     /// Asks for a connection, which this member makes at the time `at` unless the other side has connected before.
     pub fn want(&mut self, peer: PeerLane, at: Duration) {
-        let dial = Dial { state: State::Due(at), needed: Some(at), tries: 0, why: None, reported: false };
+        let dial = Dial {
+            state: State::Due(at),
+            needed: Some(at),
+            tries: 0,
+            unanswered: 0,
+            why: None,
+            reported: false,
+        };
         let known = self.dials.entry(peer).or_insert(dial);
         known.needed = Some(known.needed.map_or(at, |needed| needed.min(at)));
         if let State::Due(when) = &mut known.state
@@ -124,6 +136,11 @@ impl Dials {
         self.dials.get(&peer).map_or(0, |dial| dial.tries)
     }
 
+    /// The number of tries to connect to a lane that its host did not answer.
+    pub fn unanswered(&self, peer: PeerLane) -> u32 {
+        self.dials.get(&peer).map_or(0, |dial| dial.unanswered)
+    }
+
     /// Why the latest try to connect a lane failed.
     pub fn why(&self, peer: PeerLane) -> Option<&str> {
         self.dials.get(&peer)?.why.as_deref()
@@ -171,7 +188,14 @@ impl Dials {
 
     /// Notes that this member has accepted a lane. Its own try, if one is under way, is given up.
     pub fn accept(&mut self, peer: PeerLane) {
-        let accepted = Dial { state: State::Accepted, needed: None, tries: 0, why: None, reported: false };
+        let accepted = Dial {
+            state: State::Accepted,
+            needed: None,
+            tries: 0,
+            unanswered: 0,
+            why: None,
+            reported: false,
+        };
         self.dials.entry(peer).or_insert(accepted).state = State::Accepted;
     }
 
@@ -184,12 +208,19 @@ impl Dials {
     /// Notes that this member's own try has failed. It tries again soon.
     pub fn failed(&mut self, peer: PeerLane, why: String, now: Duration) {
         if let Some(dial) = self.dials.get_mut(&peer)
-            && matches!(dial.state, State::Dialing { .. })
+            && let State::Dialing { answered } = dial.state
         {
-            dial.state = State::Due(now + RETRY);
+            dial.state = State::Due(now + if dial.reported { LATE_RETRY } else { RETRY });
             dial.tries += 1;
+            dial.unanswered += u32::from(!answered);
             dial.why = Some(why);
         }
+    }
+
+    /// Notes that this member could not connect for a reason of its own, so no lane is overdue yet.
+    pub fn excuse_all(&mut self, now: Duration) {
+        let needed = self.dials.values_mut().filter_map(|dial| dial.needed.as_mut());
+        needed.for_each(|needed| *needed = now.max(*needed));
     }
 
     /// Notes that a connection that this member has accepted was not completed, or that one was refused.
@@ -256,7 +287,31 @@ mod tests {
             reported.extend(dials.overdue(ms(now)).into_iter().map(|found| (now, found)));
         }
         assert_eq!(reported, [(1550, (lane(2), Some("refused at 1550".to_owned())))]);
-        assert!(dials.tries(lane(2)) >= 40);
+        assert!((15..25).contains(&dials.tries(lane(2))), "fewer after it was reported");
+    }
+
+    #[test]
+    fn a_lane_is_not_overdue_for_a_reason_of_this_member() {
+        let mut dials = Dials::new(1, PATIENCE);
+        dials.want(lane(2), ms(0));
+        assert_eq!(dials.due(ms(0)), [lane(2)]);
+        dials.failed(lane(2), "no more files".to_owned(), ms(0));
+        dials.excuse_all(ms(1400));
+        assert!(dials.overdue(ms(2800)).is_empty() && !dials.overdue(ms(2900)).is_empty());
+    }
+
+    #[test]
+    fn tries_that_a_host_answers_are_told_from_others() {
+        let mut dials = Dials::new(1, PATIENCE);
+        dials.want(lane(2), ms(0));
+        for now in [0, 200, 400] {
+            assert_eq!(dials.due(ms(now)), [lane(2)]);
+            if now == 200 {
+                dials.answered(lane(2));
+            }
+            dials.failed(lane(2), "refused".to_owned(), ms(now));
+        }
+        assert_eq!((dials.tries(lane(2)), dials.unanswered(lane(2))), (3, 2));
     }
 
     #[test]

@@ -15,6 +15,7 @@ use mio::{Events, Interest, Registry, Token};
 use socket2::{Domain, Protocol, SockRef, Type};
 use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -59,6 +60,17 @@ const LISTENERS: Token = Token(usize::MAX);
 
 /// The token of the caller's waker.
 pub(crate) const WAKER: Token = Token(usize::MAX - 1);
+
+/// How long a member that has proved itself waits for the other side's answer. The other side gives up much sooner, unless
+/// it has accepted the connection; then it sends heartbeats. So what it sends is lost, and it may be waited for in vain.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Whether an error says that this process, or this machine, can open no more sockets.
+fn is_shortage(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let short = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| short.contains(&number))
+}
 
 /// How long members of a later epoch try to connect before they go on without a rank that cannot be reached.
 const LATER_EPOCH_WAIT: Duration = Duration::from_secs(10);
@@ -171,6 +183,13 @@ pub(crate) struct LaneConnector {
     unshared: BTreeMap<u32, String>,
     /// The bytes of each direction of shared memory.
     capacity: usize,
+    /// Since when this process can open no more sockets, and why.
+    shortage: Option<(Duration, String)>,
+    patience: Duration,
+    /// How long this side waits for an answer to its proof.
+    longest_wait: Duration,
+    /// Watches complete connections until their lanes do.
+    transit: Option<Arc<Watcher>>,
 }
 
 impl LaneConnector {
@@ -208,7 +227,16 @@ impl LaneConnector {
             troubles: BTreeMap::new(),
             unshared: BTreeMap::new(),
             capacity,
+            shortage: None,
+            patience,
+            longest_wait: LONGEST_WAIT,
+            transit: None,
         })
+    }
+
+    /// Registers complete connections with this watcher.
+    pub(crate) fn with_transit(self, transit: Arc<Watcher>) -> Self {
+        Self { transit: Some(transit), ..self }
     }
 
     /// The registry of the poll on which [`LaneConnector::advance_until`] waits. The caller may register a waker under
@@ -234,6 +262,9 @@ impl LaneConnector {
 
     /// The lanes that are needed and could not be reached for too long, each once, and why.
     pub(crate) fn overdue(&mut self) -> Vec<(PeerLane, Trouble)> {
+        if self.shortage.is_some() {
+            return Vec::new();
+        }
         let overdue = self.dials.overdue(self.started.elapsed()).into_iter();
         overdue
             .map(|(peer, why)| {
@@ -244,6 +275,9 @@ impl LaneConnector {
 
     /// How long [`LaneConnector::advance_until`] may wait; `None` without a limit.
     pub(crate) fn patience(&self) -> Option<Duration> {
+        if self.shortage.is_some() {
+            return Some(SHORTAGE_PAUSE);
+        }
         let due = self.dials.next_due().map(|due| due.saturating_sub(self.started.elapsed()));
         let all = (!self.pending.is_empty()).then_some(ADVANCE_ALL);
         due.into_iter().chain(all).min()
@@ -259,11 +293,13 @@ impl LaneConnector {
         most: Option<Duration>,
     ) -> std::io::Result<Vec<(PeerLane, Connection)>> {
         match self.poll.poll(events, most) {
-            Err(error) if error.kind() != std::io::ErrorKind::Interrupted => return Err(error),
+            Err(error) if error.kind() != ErrorKind::Interrupted => return Err(error),
             Err(_) => events.clear(),
             Ok(()) => {}
         }
-        if events.iter().any(|event| event.token() == LISTENERS) {
+        // The listeners report connections once. What could not be accepted then may be accepted now.
+        let again = self.shortage.is_some() || self.advanced_all.elapsed() > ADVANCE_ALL;
+        if again || events.iter().any(|event| event.token() == LISTENERS) {
             self.accept();
         }
         let ready: Vec<usize> = events.iter().map(|event| event.token().0).collect();
@@ -296,38 +332,71 @@ impl LaneConnector {
     /// Begins the connections that are due.
     fn connect(&mut self) {
         for target in self.dials.due(self.started.elapsed()) {
-            let PeerLane { rank, lane } = target;
-            let role = Role::Lane { from: self.member.rank, to: rank, lane, epoch: self.roster.epoch };
-            let name = self.unix_socket(target).map(str::to_owned);
-            let unix = name.and_then(|name| {
-                let socket = same_host::connect(&name).map_err(|error| error.to_string());
-                match socket.and_then(|socket| same_host::check_same_user(&socket).map(|()| socket)) {
-                    Ok(socket) => Some(Socket::from(socket)),
-                    Err(why) => {
-                        self.do_not_share(rank, &why);
-                        None
-                    }
-                }
-            });
-            let Some(listens) = self.roster.listens(rank) else { continue };
-            let socket =
-                unix.map_or_else(|| self.dial(target, listens.lanes[lane as usize]).map(Socket::from), Ok);
-            let handshake = socket.map_err(|error| error.to_string()).and_then(|socket| {
-                Handshaking::begin(socket, self.member.trust.clone(), &self.member.job, role)
-            });
-            match handshake {
+            match self.begin(target) {
                 Ok(handshake) => self.add(handshake, Some(target)),
                 Err(why) => self.retry(target, why),
             }
         }
     }
 
-    /// Connects from the lane's interface. Every second try connects from any interface.
+    /// Begins a connection to a lane: over a Unix socket if memory may be shared with its member, else over TCP.
+    fn begin(&mut self, target: PeerLane) -> Result<Handshaking, String> {
+        let PeerLane { rank, lane } = target;
+        let mut unix = None;
+        if let Some(name) = self.unix_socket(target).map(str::to_owned) {
+            match same_host::connect(&name) {
+                Ok(socket) => match same_host::check_same_user(&socket) {
+                    Ok(()) => unix = Some(Socket::from(socket)),
+                    Err(why) => self.do_not_share(rank, &why),
+                },
+                // Too many others connect to this member at this moment.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(error.to_string()),
+                Err(error) if is_shortage(&error) => return Err(self.lacks_sockets(&error)),
+                Err(error) => self.do_not_share(rank, &error.to_string()),
+            }
+        }
+        let listens = self.roster.listens(rank).ok_or("does not take part")?.lanes[lane as usize];
+        let socket = match unix {
+            Some(socket) => socket,
+            None => match self.dial(target, listens) {
+                Ok(stream) => Socket::from(stream),
+                Err(error) if is_shortage(&error) => return Err(self.lacks_sockets(&error)),
+                Err(error) => return Err(error.to_string()),
+            },
+        };
+        self.end_shortage();
+        let role = Role::Lane { from: self.member.rank, to: rank, lane, epoch: self.roster.epoch };
+        Handshaking::begin(socket, self.member.trust.clone(), &self.member.job, role)
+    }
+
+    /// Notes that this process can open no more sockets. Returns why.
+    fn lacks_sockets(&mut self, error: &std::io::Error) -> String {
+        let now = self.started.elapsed();
+        self.shortage.get_or_insert_with(|| (now, error.to_string())).1.clone()
+    }
+
+    /// Notes that this process can open sockets.
+    fn end_shortage(&mut self) {
+        if self.shortage.take().is_some() {
+            self.dials.excuse_all(self.started.elapsed());
+        }
+    }
+
+    /// The trouble with this member, if it has been unable to open sockets for too long.
+    pub(crate) fn exhausted(&self) -> Option<Trouble> {
+        let (since, why) = self.shortage.as_ref()?;
+        let what = format!(
+            "can open no more connections ({why}): raise the limit of open files (`ulimit -n`), or open fewer files"
+        );
+        (self.started.elapsed() > *since + self.patience).then_some(Trouble { kind: FaultKind::Closed, what })
+    }
+
+    /// Connects from the lane's interface, or from any if the host does not answer: every second time.
     fn dial(&self, target: PeerLane, to: SocketAddr) -> std::io::Result<TcpStream> {
         let interfaces = &self.member.interfaces;
         let own = interfaces[target.lane as usize % interfaces.len()].listen;
         let fits = own.is_ipv4() == to.is_ipv4() && own.is_loopback() == to.ip().is_loopback();
-        match own.is_unspecified() || !fits || self.dials.tries(target) % 2 == 1 {
+        match own.is_unspecified() || !fits || self.dials.unanswered(target) % 2 == 1 {
             true => TcpStream::connect(to),
             false => dial_from(own, to),
         }
@@ -350,14 +419,23 @@ impl LaneConnector {
     /// Accepts connections. At the limit, drops those that have been silent longest.
     fn accept(&mut self) {
         let most = handshaking::MAX_PENDING + self.roster.members.len() * self.listeners.lanes.len();
-        let tcp = (self.listeners.lanes.iter())
-            .flat_map(|listener| std::iter::from_fn(|| listener.accept().ok()).take(most))
-            .map(|(stream, _)| Socket::from(stream));
-        let unix = (self.listeners.unix_socket.iter())
-            .flat_map(|unix_socket| std::iter::from_fn(|| unix_socket.accept().ok()).take(most))
-            .filter(|(stream, _)| same_host::check_same_user(stream).is_ok())
-            .map(|(stream, _)| Socket::from(stream));
-        let sockets: Vec<Socket> = tcp.chain(unix).collect();
+        let (mut sockets, mut short) = (Vec::new(), None);
+        for listener in &self.listeners.lanes {
+            let each = |(stream, _)| sockets.push(Socket::from(stream));
+            short = accept_waiting(most, || listener.accept(), each).or(short);
+        }
+        if let Some(listener) = &self.listeners.unix_socket {
+            let each = |(stream, _)| {
+                if same_host::check_same_user(&stream).is_ok() {
+                    sockets.push(Socket::from(stream));
+                }
+            };
+            short = accept_waiting(most, || listener.accept(), each).or(short);
+        }
+        match short {
+            Some(error) => _ = self.lacks_sockets(&error),
+            None => self.end_shortage(),
+        }
         // Connections that this member makes itself are never dropped.
         let heard = |stage: &Stage| match stage {
             Stage::Handshaking(handshake) => handshake.heard,
@@ -418,7 +496,8 @@ impl LaneConnector {
         };
         let done = handshake.advance(admit);
         let accepted = accepted.get();
-        let late = handshake.began.elapsed() > handshaking::TIMEOUT && !handshake.is_binding();
+        let limit = if handshake.is_binding() { self.longest_wait } else { handshaking::TIMEOUT };
+        let late = handshake.began.elapsed() > limit;
         let peer = match handshake.role() {
             Some(&Role::Lane { from, lane, .. }) => Some(PeerLane { rank: from, lane }),
             _ => target,
@@ -433,7 +512,7 @@ impl LaneConnector {
         let outcome = match done {
             Ok(true) => Ok(()),
             Ok(false) if late => {
-                let (seconds, now) = (handshaking::TIMEOUT.as_secs_f64(), self.started.elapsed());
+                let (seconds, now) = (limit.as_secs_f64(), self.started.elapsed());
                 target.into_iter().for_each(|target| self.dials.slow(target, now));
                 Err(format!("did not finish its handshake within {seconds} s"))
             }
@@ -451,9 +530,11 @@ impl LaneConnector {
             }
         };
         let unix = handshake.socket.is_unix();
+        // A member that has answered can share memory, although it refuses this connection or is slow.
+        let deaf = unix && handshake.heard == handshake.began && !late;
         let (peer, socket) = match (outcome, peer) {
             (Ok(()), Some(peer)) => (peer, handshake.socket),
-            (Err(why), _) => return self.failed(target, peer.filter(|_| accepted), unix, why),
+            (Err(why), _) => return self.failed(target, peer.filter(|_| accepted), deaf, why),
             (Ok(()), None) => return,
         };
         // A Unix socket or shared memory needs no TLS after the handshake: both sides are authenticated, and the
@@ -524,18 +605,27 @@ impl LaneConnector {
     }
 
     /// Adds a complete connection to `made`.
-    fn connected(&mut self, peer: PeerLane, connection: Connection, made: &mut Vec<(PeerLane, Connection)>) {
+    fn connected(
+        &mut self,
+        peer: PeerLane,
+        mut connection: Connection,
+        made: &mut Vec<(PeerLane, Connection)>,
+    ) {
+        if let Some(transit) = &self.transit {
+            // If this fails, only a forked child might miss the connection.
+            _ = connection.watch(transit.registry(), Token(0));
+        }
         self.own.remove(&peer);
         self.dials.connected(peer);
         made.push((peer, connection));
     }
 
-    /// Handles a failed connection: tries again if this member made it. After a failure over a Unix socket, the next
-    /// try uses TCP. Without a target, `peer` is the lane that this member has accepted.
-    fn failed(&mut self, target: Option<PeerLane>, peer: Option<PeerLane>, unix: bool, why: String) {
+    /// Handles a failed connection: tries again if this member made it, over TCP if memory `cannot_share`. Without a
+    /// target, `peer` is the lane that this member has accepted.
+    fn failed(&mut self, target: Option<PeerLane>, peer: Option<PeerLane>, cannot_share: bool, why: String) {
         match (target, peer) {
             (Some(target), _) => {
-                if unix {
+                if cannot_share {
                     self.do_not_share(target.rank, &why);
                 }
                 self.retry(target, why);
@@ -552,19 +642,26 @@ impl LaneConnector {
 /// All pending connections are advanced this often.
 const ADVANCE_ALL: Duration = Duration::from_millis(500);
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// How long to wait before another try to open a socket, if there can be no more.
+const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn a_connection_comes_from_the_given_address() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let own: IpAddr = "127.0.0.2".parse().unwrap();
-        let stream = dial_from(own, listener.local_addr().unwrap()).unwrap();
-        assert_eq!(listener.accept().unwrap().1.ip(), own);
-        drop(stream);
-        // This host does not have this address.
-        assert!(dial_from("192.0.2.1".parse().unwrap(), listener.local_addr().unwrap()).is_err());
+/// Accepts the connections that wait, at most so many. Returns the error if no more sockets can be opened.
+fn accept_waiting<S>(
+    most: usize,
+    mut accept: impl FnMut() -> std::io::Result<S>,
+    mut each: impl FnMut(S),
+) -> Option<std::io::Error> {
+    for _ in 0..most {
+        match accept() {
+            Ok(socket) => each(socket),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+            Err(error) if is_shortage(&error) => return Some(error),
+            // This connection has ended already, and others may follow.
+            Err(_) => {}
+        }
     }
+    None
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

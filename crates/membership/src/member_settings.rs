@@ -2,6 +2,7 @@
 
 use crate::join_error::JoinError;
 use mio::net::TcpListener;
+use socket2::SockRef;
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -76,6 +77,9 @@ impl From<IpAddr> for Interface {
 /// The most ranks of an epoch in which every two are connected before it begins.
 pub const MESH: u32 = 32;
 
+/// The most connections that wait to be accepted, if the system allows so many.
+const WAITING: i32 = 4096;
+
 /// The most lanes of a member.
 const MAX_LANES: u32 = 1 << 12;
 
@@ -147,7 +151,13 @@ impl MemberSettings {
     /// # Errors
     /// A clause: why the member cannot listen.
     pub fn listen(&self, address: IpAddr, turn: u32) -> Result<TcpListener, String> {
-        let bind = |port| TcpListener::bind(SocketAddr::new(address, port));
+        // All other ranks may connect at the same time. A connection for which there is no room would be made a second
+        // later.
+        let bind = |port| {
+            let listener = TcpListener::bind(SocketAddr::new(address, port))?;
+            SockRef::from(&listener).listen(WAITING)?;
+            Ok::<_, std::io::Error>(listener)
+        };
         let Some(PortRange { first, last }) = self.ports else {
             return bind(0).map_err(|error| error.to_string());
         };

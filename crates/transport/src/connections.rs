@@ -165,6 +165,21 @@ impl Connections {
         Ok(())
     }
 
+    /// As [`Connections::add`], for a peer that has just been heard: its silence counts from now on.
+    ///
+    /// # Errors
+    /// The system cannot watch the connection.
+    pub fn add_heard(
+        &mut self,
+        machine: &mut impl Machine,
+        peer: u32,
+        connection: Connection,
+    ) -> io::Result<()> {
+        self.add(machine, peer, connection)?;
+        self.heartbeats.heard(peer as usize, self.started.elapsed());
+        Ok(())
+    }
+
     /// Closes a connection and removes it.
     pub fn remove(&mut self, peer: u32) {
         if let Some(mut connection) = self.take(peer) {

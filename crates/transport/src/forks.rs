@@ -31,6 +31,17 @@ impl Watcher {
         Ok(Self(poll))
     }
 
+    /// The sockets that it watches; empty if the system does not list them.
+    fn watched(&self) -> Vec<RawFd> {
+        let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.0.as_raw_fd()));
+        watched_by(&text.unwrap_or_default()).collect()
+    }
+
+    /// The number of sockets that it watches; 0 if the system does not list them.
+    pub fn count(&self) -> usize {
+        self.watched().len()
+    }
+
     /// Waits for events of the sockets, at most `most`; `None` waits without a limit.
     ///
     /// # Errors
@@ -94,9 +105,7 @@ mod tests {
         let watcher = Watcher::new().unwrap();
         let mut listener = mio::net::TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         watcher.registry().register(&mut listener, Token(1), Interest::READABLE).unwrap();
-        let path = format!("/proc/self/fdinfo/{}", watcher.as_raw_fd());
-        let text = std::fs::read_to_string(path).unwrap();
-        assert_eq!(watched_by(&text).collect::<Vec<_>>(), [listener.as_raw_fd()]);
+        assert_eq!((watcher.watched(), watcher.count()), (vec![listener.as_raw_fd()], 1));
         let number = watcher.as_raw_fd();
         assert!(WATCHERS.lock().unwrap().contains_key(&number));
         drop(watcher);

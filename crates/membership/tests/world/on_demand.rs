@@ -63,6 +63,7 @@ impl OnDemand {
             let state = world.rank(rank);
             state.lane.connected(peer);
             state.heartbeats.join(peer as usize, now);
+            state.heartbeats.heard(peer as usize, now);
             state.lane.send_heartbeat(peer);
         }
         assert!(self.connected.insert((a.min(b), a.max(b))), "ranks {a} and {b} are connected twice");
@@ -118,6 +119,19 @@ fn ranks_connect_only_with_those_that_plans_need() {
     ] {
         assert_eq!(pairs_after_three_operations(ranks, plan), pairs, "{plan}");
     }
+}
+
+/// Fault: the network between two ranks carries nothing from the moment on at which they have connected -> all name that link within 2 s
+#[test]
+fn a_link_that_is_cut_when_it_was_just_made_is_named() {
+    let mut world = World::on_demand(8, "ring", 1, u64::MAX);
+    let made = |world: &mut World| {
+        world.on_demand.as_ref().is_some_and(|on_demand| on_demand.connected.contains(&(3, 4)))
+    };
+    world.run_until(Duration::from_secs(10), made);
+    assert!(made(&mut world));
+    let outcome = check_in(&mut world, Duration::ZERO, InjectedFault::BothWays { a: 3, b: 4 });
+    assert!(outcome.is_ok(), "{outcome:?}");
 }
 
 #[test]
