@@ -386,7 +386,7 @@ impl LaneConnector {
     pub(crate) fn exhausted(&self) -> Option<Trouble> {
         let (since, why) = self.shortage.as_ref()?;
         let what = format!(
-            "can open no more connections ({why}): raise the limit of open files (`ulimit -n`), or open fewer files"
+            "can open no more connections ({why}): raise the limit of open files (`ulimit -n`), open fewer, or free memory"
         );
         (self.started.elapsed() > *since + self.patience).then_some(Trouble { kind: FaultKind::Closed, what })
     }

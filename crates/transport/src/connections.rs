@@ -213,7 +213,8 @@ impl Connections {
 
     /// Whether something waited to be written when [`Connections::work`] returned.
     pub fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
+        // If busy, the thread may not have looked at everything yet, such as heartbeats.
+        self.busy || !self.unsent.is_empty()
     }
 
     /// What this thread and the kernel know about the traffic with each peer.
