@@ -17,13 +17,22 @@ use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::lane::FlowControl;
 use syncline_protocol::memory::Buffer;
 use syncline_protocol::settings::Settings;
+use syncline_transport::certificates::Identity;
+use syncline_transport::certificates::issue::issue;
+use syncline_transport::trust::Trust;
 
 const TAG: TransferTag = TransferTag { space: 0, tag: 7 };
 
 /// Members that connect when they first need it.
 fn on_demand(world: u32, shared_memory: bool) -> Vec<Session> {
+    on_demand_with(world, shared_memory, &place(0, world, 0).trust)
+}
+
+/// Members that connect when they first need it, and authenticate each other in this way.
+fn on_demand_with(world: u32, shared_memory: bool, trust: &Trust) -> Vec<Session> {
     let port = free_port();
-    let place = |rank| MemberSettings { mesh: 0, shared_memory, ..place(rank, world, port) };
+    let place =
+        |rank| MemberSettings { mesh: 0, shared_memory, trust: trust.clone(), ..place(rank, world, port) };
     meet((0..world).map(place).collect(), settings())
 }
 
@@ -69,8 +78,18 @@ fn ranks_connect_only_with_those_that_a_plan_needs() {
 
 #[test]
 fn ranks_that_connect_to_each_other_at_the_same_time_have_one_connection() {
-    for round in 0..4 {
-        let members = on_demand(8, round % 2 == 0);
+    let key = place(0, 8, 0).trust;
+    let issued = issue(None, 0, 1).unwrap();
+    let rank = issued.rank.unwrap();
+    let identity = Identity::new(issued.ca.as_bytes(), rank.certificate.as_bytes(), rank.key.as_bytes());
+    let tls = Trust::Tls(identity.unwrap());
+    for (trust, shared, expected) in [
+        (&key, true, "shared memory"),
+        (&key, false, "TCP"),
+        (&tls, true, "shared memory"),
+        (&tls, false, "TLS"),
+    ] {
+        let members = on_demand_with(8, shared, trust);
         // All send to all others at the same time.
         let (mut pending, mut received) = (Vec::new(), Vec::new());
         let mut sent = vector(3.0, 100);
@@ -89,6 +108,8 @@ fn ranks_that_connect_to_each_other_at_the_same_time_have_one_connection() {
             let all = member.traffic().read();
             let once: BTreeSet<(u32, u32)> = all.iter().map(|signals| (signals.peer, signals.lane)).collect();
             assert_eq!((once.len(), peers(member).len()), (all.len(), 7));
+            let transports = member.transports();
+            assert!(transports.iter().all(|words| words.is_empty() || words == expected), "{transports:?}");
         }
     }
 }
