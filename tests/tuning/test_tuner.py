@@ -10,14 +10,16 @@ import sys
 import threading
 from collections import defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from syncline import SynclineError
 from syncline.testbed import PAYLOAD, lifecycle
 from syncline.testbed.spec import read
-from syncline.tuning import Settings
+from syncline.tuning import Settings, Tuner
 from syncline.tuning.sampling import combine
+from syncline.tuning.tuner import HOPELESS
 from tests.runtime.test_collectives import run
 from tests.testbed.specs import needs_namespaces
 
@@ -82,6 +84,40 @@ def test_the_tuner_tries_plans_and_keeps_sums_right():
         assert (each["adopted"] == faster and each["reason"] == "the job began") or "times as long" in each["reason"]
     # Every trial is a change of plans, and one that is dropped another. The last one may not have been decided.
     assert said[0][1] - len(tried) - sum(not each["adopted"] for each in decisions) in (0, 2)
+
+
+class Clock:
+    """Operations of a job that finishes one each time it is looked at, by plans that take a time over bytes."""
+
+    def __init__(self, seconds_per_byte):
+        self.begun = self.over = 0
+        self._slow = seconds_per_byte
+        self.looked_at = []
+
+    def operations(self):
+        self.begun += 1
+        self.over += 1
+        return self.over - (self.looked_at[-1] if self.looked_at else 0)
+
+    def seconds_per_byte(self):
+        return self._slow
+
+    def look(self, *_):
+        self.looked_at.append(self.over)
+        return SimpleNamespace(seconds_per_byte=self._slow)
+
+
+@pytest.mark.parametrize(("seconds_per_byte", "operations"), [(1.9, 50), (2.1, 2)])
+def test_a_trial_of_slow_plans_ends_after_few_operations(monkeypatch, seconds_per_byte, operations):
+    clock = Clock(seconds_per_byte)
+    tuner = object.__new__(Tuner)
+    tuner.settings = Settings(window_s=1e-6, operations=50)
+    tuner._ranks, tuner._sampler, tuner._group, tuner._closed = clock, clock, None, threading.Event()
+    clock.begun = 5
+    monkeypatch.setattr("syncline.tuning.sampling.look", clock.look)
+    assert tuner._measure(3, HOPELESS * 1.0) == seconds_per_byte
+    # Two operations by the plans before may still have run when the trial began.
+    assert clock.looked_at[1] - clock.looked_at[0] == operations
 
 
 def test_observing_changes_nothing():

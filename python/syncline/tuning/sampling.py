@@ -76,6 +76,13 @@ class Sampler:
         before = self._last[0] if self._last else 0
         return int(sum(each.count for each in self._ranks.operation_times if self._counts(each)) - before)
 
+    def seconds_per_byte(self) -> float:
+        """Returns the time of all-reduces over their bytes on this rank since the last row; 0 if none is over."""
+        before = self._last or [0.0] * 3
+        counted = [each for each in self._ranks.operation_times if self._counts(each)]
+        total_s, nbytes = sum(each.total_s for each in counted), sum(each.bytes for each in counted)
+        return (total_s - before[2]) / (nbytes - before[1]) if nbytes > before[1] else 0.0
+
     def tells_rates(self) -> bool:
         """Whether the kernel knows the rate of some connection of this rank: none of shared memory."""
         return any(connection.tcp is not None for connection in self._ranks.connections)

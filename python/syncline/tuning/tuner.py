@@ -25,7 +25,7 @@ from syncline.tuning.masters import default_blocks, even_groups, groups_of
 from syncline.tuning.quicktune import quicktune, times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from syncline.plans import Plan
     from syncline.runtime import Communicator
@@ -39,6 +39,8 @@ BALANCED = ("ring", "halving_doubling")
 """Plans in which all ranks send equally many bytes."""
 MAX_SLOWDOWN = 1.3
 """Plans that are expected to take more times as long are not tried."""
+HOPELESS, FEW = 2.0, 2
+"""A trial ends once this many operations have taken so many times as long, on average, as those before it."""
 PIECES = 4
 """Messages into which a block of a vector of the usual size is cut at least, unless they become too short."""
 RETRIES, RETRY_S = 20, 0.5
@@ -190,6 +192,8 @@ class Tuner:
         self._sampler = sampler
         self._choice = _Choice("the plans without the tuner", None)
         self._tried: list[tuple[str | Plan | None, int]] = []
+        self._own = math.inf
+        """The time over bytes of this rank at the last look, which may have waited longer than others did."""
         self._thread = threading.Thread(target=self._run, name="syncline tuner", daemon=True)
         self._thread.start()
 
@@ -251,12 +255,15 @@ class Tuner:
     def _look(self) -> Window:
         """Waits until there is something to see, and asks all ranks."""
         began = time.monotonic()
-        while not self._closed.wait(min(self.settings.window_s, 0.1)):
+
+        def seen() -> bool:
             long_enough = time.monotonic() - began >= self.settings.window_s
-            if long_enough and self._sampler.operations() >= self.settings.operations:
-                self._seen = sampling.look(self._group, self._sampler)
-                return self._seen
-        raise _Ended
+            return long_enough and self._sampler.operations() >= self.settings.operations
+
+        self._wait(seen)
+        self._own = self._sampler.seconds_per_byte()
+        self._seen = sampling.look(self._group, self._sampler)
+        return self._seen
 
     def _round(self, window: Window, reason: str) -> float:
         """Makes trials, and returns the time over bytes of the plans that are in force afterwards."""
@@ -351,8 +358,7 @@ class Tuner:
             self._decide(reason, candidate, before, math.nan, why=str(error).splitlines()[0])
             return before, False
         try:
-            self._look_after(first)
-            after = self._look().seconds_per_byte
+            after = self._measure(first, HOPELESS * self._own)
         except BaseException:
             # The job goes on by plans that are known to be good, if it does go on.
             self._restore(present)
@@ -365,15 +371,37 @@ class Tuner:
         self._decide(reason, candidate, before, after, why=f"only {before / after:.2f} times as fast")
         if restored is not None:
             # The network may have changed meanwhile.
-            self._look_after(restored)
-            before = self._look().seconds_per_byte
+            before = self._measure(restored)
         return before, False
 
-    def _look_after(self, first: int) -> None:
-        """Looks once more after all operations before ``first`` are over, so that the next look has none of them."""
-        while self._ranks.begun < first:
-            self._look()
-        self._look()
+    def _measure(self, first: int, most: float = math.inf) -> float:
+        """Returns the time over bytes of all-reduces from operation ``first`` on.
+
+        Counts only few operations if they take more than ``most`` on this rank.
+        """
+        self._wait(lambda: self._ranks.begun >= first)
+        # Operations before may still run, and must not count.
+        before = self._sampler.operations() + FEW
+        self._wait(lambda: self._sampler.operations() >= before)
+        sampling.look(self._group, self._sampler)
+        began = time.monotonic()
+
+        def seen() -> bool:
+            operations = self._sampler.operations()
+            long_enough = time.monotonic() - began >= self.settings.window_s
+            slow = operations >= FEW and self._sampler.seconds_per_byte() > most
+            return slow or (long_enough and operations >= self.settings.operations)
+
+        self._wait(seen)
+        self._own = self._sampler.seconds_per_byte()
+        self._seen = sampling.look(self._group, self._sampler)
+        return self._seen.seconds_per_byte
+
+    def _wait(self, over: Callable[[], bool]) -> None:
+        """Waits until ``over`` returns true. Raises ``_Ended`` if the tuner is closed before."""
+        while not over():
+            if self._closed.wait(min(self.settings.window_s, 0.1)):
+                raise _Ended
 
     def _restore(self, choice: _Choice) -> int | None:
         """Changes the plans back, however often ranks are too busy to confirm; ``None`` if the job has ended."""
