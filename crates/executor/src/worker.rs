@@ -19,6 +19,7 @@ use syncline_protocol::lane::{Desertion, Lane, OperationId, PeerError, StartedOp
 use syncline_protocol::machine::Machine;
 use syncline_transport::Connection;
 use syncline_transport::connections::Connections;
+use syncline_transport::handshaking;
 use syncline_transport::lane_status::LaneStatus;
 use syncline_transport::lane_waker::LaneWaker;
 
@@ -242,7 +243,7 @@ impl Worker {
         let gone = |peer: &u32| self.lost.contains_key(peer) || self.unreachable.contains_key(peer);
         let awaited = || self.lane.unconnected().any(|peer| !gone(&peer));
         self.stopping.is_some_and(|since| {
-            self.aborted || self.requester.is_none() || since.elapsed() > self.patience.silence || !awaited()
+            self.aborted || self.requester.is_none() || since.elapsed() > handshaking::TIMEOUT || !awaited()
         })
     }
 

@@ -632,7 +632,7 @@ impl CoordinatorLoop {
             if ticks {
                 let known = self.connections.iter();
                 let known = known.map(|(&rank, connection)| (rank as usize, connection.socket.tcp_info()));
-                coordinator.set_lossy(self.losses.look(coordinator.quiet(now), known));
+                coordinator.set_lossy(self.losses.look(&coordinator.quiet(now), known, now));
                 coordinator.tick(now);
             }
             for (rank, message) in coordinator.take_messages() {

@@ -205,7 +205,7 @@ impl MemberLoop {
             }
             let now = started.elapsed();
             let known = std::iter::once_with(|| (0, self.connection.control.socket.tcp_info()));
-            member.set_lossy(losses.look(member.quiet(now), known));
+            member.set_lossy(losses.look(&member.quiet(now), known, now));
             member.tick(now);
             if *member.waiting() != *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) {
                 *self.waiting.lock().unwrap_or_else(PoisonError::into_inner) = member.waiting().to_vec();

@@ -434,7 +434,7 @@ impl Connections {
         let peers: Vec<u32> = self.connections.keys().copied().collect();
         let carriers = self.connections.iter();
         let known = carriers.map(|(&peer, carrier)| (peer as usize, carrier.connection.tcp_info()));
-        self.heartbeats.set_lossy(self.losses.look(self.heartbeats.quiet(now), known));
+        self.heartbeats.set_lossy(self.losses.look(&self.heartbeats.quiet(now), known, now));
         let check = self.heartbeats.check(machine, &peers, now);
         self.busy |= check.sent_heartbeats;
         if check.cut_off {

@@ -18,6 +18,7 @@ pub(crate) fn members(world: u32, lanes: u32, shared: bool) -> Vec<(MemberSettin
         job: "test".to_owned(),
         trust: Trust::Everybody,
         coordinator: vec![SocketAddr::new(host, 1)],
+        coordinator_rank: 0,
         interfaces: vec![host.into()],
         ports: None,
         wait: Duration::from_secs(10),
@@ -28,7 +29,7 @@ pub(crate) fn members(world: u32, lanes: u32, shared: bool) -> Vec<(MemberSettin
         congestion: None,
     };
     let all: Vec<MemberSettings> = (0..world).map(member).collect();
-    let listeners: Vec<Listeners> = all.iter().map(|member| listen(member, lanes).unwrap()).collect();
+    let listeners: Vec<Listeners> = all.iter().map(|member| listen(member, lanes, &[]).unwrap()).collect();
     let members = all.iter().zip(&listeners);
     let members =
         members.map(|(member, here)| EpochMember { rank: member.rank, listens: here.listens.clone() });
