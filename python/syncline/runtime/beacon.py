@@ -29,6 +29,9 @@ BEAT = "alive"
 BEAT_S = 1.0
 """Seconds between two signs of life."""
 
+CLOSE_S = 5.0
+"""The most seconds for which a rank that leaves waits for its rendezvous."""
+
 LOOK_S = 0.2
 """Seconds between two looks at the rendezvous."""
 
@@ -142,11 +145,18 @@ class Beacon:
             del self._answered[rank]
 
     def close(self) -> None:
-        """Ends the thread. If this rank coordinates the job, wipes the sign of life. Call it before the rank leaves."""
-        last = self._thread is not None and self._own() is not None
+        """Ends the thread. Call it before the rank leaves.
+
+        Wipes answers, which contain the key, and if this rank coordinates the job, the sign of life.
+        """
+        thread, self._thread = self._thread, None
         self._over.set()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if last:
+        if thread is None:
+            return
+        thread.join(CLOSE_S)
+        if thread.is_alive():
+            return  # The rendezvous does not answer.
+        for rank in self._answered:
+            self._try(lambda rank=rank: wipe(self._rendezvous, rank))  # type: ignore[misc]
+        if self._own() is not None:
             self._try(lambda: self._rendezvous.publish(BEAT, b""))
