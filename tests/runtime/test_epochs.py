@@ -114,6 +114,41 @@ def test_a_coordinator_that_stops_for_a_while_does_not_go_on_beside_the_others()
         assert all(process.poll() is None for process in running.processes[1:])
 
 
+def test_ranks_that_wait_for_an_epoch_are_not_taken_for_dead_by_a_coordinator_that_stopped():
+    """Fault: rank 0 stops for a while as ranks wait for a lost one -> only one part goes on"""
+    with job(4, json.dumps({"renew": {"wait_s": 8}})) as running:
+        running.wait_for_steps()
+        running.kill(3, signal.SIGKILL)
+        for rank in (0, 1, 2):
+            assert running.until(rank, "intact")
+        running.kill(0, signal.SIGSTOP)
+        time.sleep(7.0)
+        running.kill(0, signal.SIGCONT)
+        outcome = running.outcome(0)
+        assert outcome["error"]["code"] == "SL1201" and "ranks 1, 2 are silent" in outcome["error"]["message"]
+        assert [running.until(rank, "ranks") for rank in (1, 2)] == [[1, 2]] * 2
+
+
+def test_all_ranks_go_on_after_the_coordinator_stopped_for_a_moment():
+    """Fault: rank 0 stops, and goes on before another rank takes over -> all ranks go on"""
+    with job(3, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        running.kill(0, signal.SIGSTOP)
+        time.sleep(2.8)
+        running.kill(0, signal.SIGCONT)
+        assert [running.until(rank, "ranks") for rank in range(3)] == [[0, 1, 2]] * 3
+
+
+def test_ranks_0_and_2_of_three_are_lost_at_once():
+    """Fault: all ranks but one are killed at the same time -> that one goes on"""
+    with job(3, json.dumps({"renew": {}})) as running:
+        running.wait_for_steps()
+        running.kill(0, signal.SIGKILL)
+        running.kill(2, signal.SIGKILL)
+        while running.until(1, "ranks") != [1]:
+            pass
+
+
 def test_one_of_two_ranks_does_not_go_on_while_rank_0_may_live():
     """Fault: rank 0 of two ranks stops -> the other reports that it cannot know whether rank 0 goes on, and ends"""
     with job(2, json.dumps({"renew": {}})) as running:

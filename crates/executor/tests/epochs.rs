@@ -2,14 +2,17 @@
 
 use crate::lending::Lent;
 use crate::members::{self, WAIT, all_reduce, are, book, enter, free_port, place, settings, vector};
+use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use syncline_executor::pending::Pending;
 use syncline_executor::session::Session;
 use syncline_membership::join_error::JoinError;
-use syncline_membership::member_settings::MemberSettings;
+use syncline_membership::member_settings::{Interface, MemberSettings};
 use syncline_protocol::fault::Blame;
+use syncline_protocol::heartbeat::Patience;
 use syncline_protocol::memory::Buffer;
+use syncline_protocol::settings::Settings;
 
 const AT_ONCE: Duration = Duration::ZERO;
 
@@ -206,6 +209,76 @@ fn a_lost_coordinator_that_is_started_again_joins_the_running_job() {
     let members = all(renew(members, AT_ONCE));
     assert!(members.iter().all(|member| member.ranks() == [0, 2] && member.epoch() == 5));
     assert!(members[0].coordinates_at().is_some());
+    sums(&members);
+}
+
+#[test]
+fn ranks_wait_until_the_next_coordinator_looks_for_the_lost_one() {
+    let (port, patience) = (free_port(), hasty());
+    let mut members = members::meet((0..3).map(|rank| elastic(rank, 3, port)).collect(), patience);
+    drop(members.remove(0));
+    // Rank 1 still computes.
+    let slow = members.remove(0);
+    let first = thread::spawn(move || renew(members, AT_ONCE));
+    thread::sleep(4 * patience.patience.silence + Duration::from_secs(1));
+    let mut members = all(renew(vec![slow], AT_ONCE));
+    members.extend(all(first.join().unwrap()));
+    assert!(members.iter().all(|member| member.ranks() == [1, 2]));
+    sums(&members);
+}
+
+/// Settings with which a silent rank is lost soon.
+fn hasty() -> Settings {
+    let patience = Patience { interval: Duration::from_millis(100), silence: Duration::from_millis(500) };
+    Settings { patience, ..settings() }
+}
+
+#[test]
+fn a_survivor_does_not_wait_for_others_that_were_lost_with_the_coordinator() {
+    let (_, mut members) = meet(4);
+    let last = members.pop();
+    let survivor = members.remove(1);
+    drop((members, last));
+    let members = all(renew(vec![survivor], AT_ONCE));
+    assert_eq!(members[0].ranks(), [1]);
+    sums(&members);
+}
+
+#[test]
+fn a_rank_that_waits_at_a_coordinator_that_is_lost_finds_the_next_one() {
+    let (port, mut members) = meet(3);
+    drop(members.remove(0));
+    let mut members = all(renew(members, AT_ONCE));
+    let back = enter(elastic(0, 3, port), settings());
+    let began = Instant::now();
+    let waits = |members: &[Session]| {
+        while members.iter().any(|member| member.waiting() != [0]) {
+            assert!(began.elapsed() < WAIT && !back.is_finished(), "members do not learn that rank 0 waits");
+            sums(members);
+        }
+    };
+    waits(&members);
+    drop(members.remove(0));
+    let mut members = all(renew(members, AT_ONCE));
+    if members[0].ranks() == [2] {
+        waits(&members);
+        members = all(renew(members, AT_ONCE));
+    }
+    members.insert(0, back.join().unwrap().unwrap());
+    assert!(members.iter().all(|member| member.ranks() == [0, 2]));
+    sums(&members);
+}
+
+#[test]
+fn a_rank_takes_over_that_cannot_reach_itself_where_others_do() {
+    let port = free_port();
+    // As behind NAT: nobody listens there.
+    let [listen, advertised] = [[127, 0, 0, 1], [127, 0, 0, 2]].map(IpAddr::from);
+    let behind = MemberSettings { interfaces: vec![Interface { listen, advertised }], ..elastic(1, 2, port) };
+    let mut members = members::meet(vec![elastic(0, 2, port), behind], settings());
+    drop(members.remove(0));
+    let members = all(renew(members, AT_ONCE));
+    assert_eq!(members[0].ranks(), [1]);
     sums(&members);
 }
 

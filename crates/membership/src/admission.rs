@@ -14,13 +14,11 @@ pub struct Members {
     pub elastic: bool,
     /// Whether the first epoch has begun.
     pub begun: bool,
-    /// Whether the coordinator has taken over from another one, and no epoch has begun since.
-    pub takes_over: bool,
 }
 
 impl Members {
-    /// Decides whether a process may join as `role`. `joined` says whether a rank has joined, and `left` whether it has
-    /// finished and left.
+    /// Decides whether a process may join as `role`. `joined` says whether a rank has joined, `left` whether it has finished
+    /// and left, and `survived` whether a rank that has lost its coordinator after an epoch can go on here.
     ///
     /// # Errors
     /// Why the process is refused, and whether it may try again.
@@ -29,8 +27,9 @@ impl Members {
         role: &Role,
         joined: impl Fn(u32) -> bool,
         left: impl Fn(u32) -> bool,
+        survived: impl Fn(u32, u16) -> bool,
     ) -> Result<(), Refusal> {
-        let Self { world, lanes, elastic, begun, takes_over } = *self;
+        let Self { world, lanes, elastic, begun } = *self;
         match *role {
             // The process may belong to the next job of this name at this address, which begins once this one is over.
             Role::Member { rank, .. } if begun && !elastic && left(rank) => {
@@ -64,11 +63,12 @@ impl Members {
             Role::Survivor { .. } if !begun => {
                 Err(Refusal { why: "this job has not begun".to_owned(), permanent: false })
             }
-            Role::Survivor { rank, .. } if !takes_over => {
-                Err(format!("the others have gone on without rank {rank}").into())
-            }
+            // The coordinator may not know yet that it has lost this rank.
             Role::Survivor { rank, .. } if joined(rank) => {
                 Err(Refusal { why: format!("rank {rank} is connected already"), permanent: false })
+            }
+            Role::Survivor { rank, epoch, .. } if !survived(rank, epoch) => {
+                Err(format!("the others go on without rank {rank}").into())
             }
             Role::Survivor { .. } => Ok(()),
             Role::Successor { rank, .. } if begun || !elastic || rank >= world => {
@@ -76,6 +76,27 @@ impl Members {
             }
             Role::Successor { .. } => Ok(()),
             _ => Err("only ranks may connect to the coordinator".to_owned().into()),
+        }
+    }
+
+    /// Decides whether a process may connect as `role` to a process of rank `own`, which does not coordinate the job.
+    /// `knows` says whether it knows which one does.
+    ///
+    /// # Errors
+    /// As [`Members::admit`].
+    pub fn redirect(&self, role: &Role, own: u32, knows: bool) -> Result<(), Refusal> {
+        match *role {
+            Role::Member { rank, .. } | Role::Survivor { rank, .. } | Role::Successor { rank, .. }
+                if rank >= self.world =>
+            {
+                Err(format!("rank {rank} does not take part in this job").into())
+            }
+            Role::Successor { first, .. } if first == own => Ok(()),
+            Role::Member { .. } | Role::Survivor { .. } if knows => Ok(()),
+            Role::Member { .. } | Role::Survivor { .. } => {
+                Err(Refusal { why: format!("rank {own} does not coordinate the job"), permanent: false })
+            }
+            _ => Err("only ranks may connect to a rank that may coordinate".to_owned().into()),
         }
     }
 }
@@ -153,9 +174,9 @@ mod tests {
     #[test]
     fn a_rank_that_is_started_again_may_join_later_if_the_job_is_elastic() {
         for (elastic, begun) in [(false, false), (false, true), (true, false), (true, true)] {
-            let members = Members { world: 3, lanes: 1, elastic, begun, takes_over: false };
+            let members = Members { world: 3, lanes: 1, elastic, begun };
             let role = |rank| Role::Member { rank, world: 3, lanes: 1, coordinator: 0 };
-            let admit = |rank| members.admit(&role(rank), |rank| rank == 1, |rank| rank == 0);
+            let admit = |rank| members.admit(&role(rank), |rank| rank == 1, |rank| rank == 0, |_, _| false);
             let taken = admit(1).unwrap_err();
             assert_eq!((taken.why.as_str(), taken.permanent), ("rank 1 has already joined", !elastic));
             assert_eq!(
@@ -170,16 +191,27 @@ mod tests {
     }
 
     #[test]
-    fn survivors_may_ask_a_coordinator_that_takes_over_and_no_other() {
+    fn survivors_may_ask_a_coordinator_with_which_they_can_go_on_and_no_other() {
         let survivor = |rank| Role::Survivor { rank, coordinator: 1, epoch: 3 };
-        let answer = |elastic, begun, takes_over, rank| {
-            let members = Members { world: 3, lanes: 1, elastic, begun, takes_over };
-            members.admit(&survivor(rank), |rank| rank == 2, |_| false).map_err(|refusal| refusal.permanent)
+        let answer = |elastic, begun, survives, rank| {
+            let members = Members { world: 3, lanes: 1, elastic, begun };
+            let admitted = members.admit(
+                &survivor(rank),
+                |rank| rank == 2,
+                |_| false,
+                |_, epoch| survives && epoch == 3,
+            );
+            admitted.map_err(|refusal| refusal.permanent)
         };
         assert_eq!(answer(true, true, true, 1), Ok(()));
         assert_eq!(answer(true, true, true, 2), Err(false), "its last connection may not be closed yet");
         assert_eq!(answer(true, true, true, 3), Err(true));
         assert_eq!(answer(true, true, false, 1), Err(true), "the others have gone on");
+        assert_eq!(
+            answer(true, true, false, 2),
+            Err(false),
+            "the coordinator does not know yet that it was lost"
+        );
         assert_eq!(answer(true, false, false, 1), Err(false), "another job, which has not begun");
         assert_eq!(answer(false, true, false, 1), Err(true));
     }
@@ -187,9 +219,35 @@ mod tests {
     #[test]
     fn only_a_job_that_has_not_begun_is_told_that_another_process_coordinates_it() {
         for (elastic, begun, told) in [(true, false, true), (true, true, false), (false, false, false)] {
-            let members = Members { world: 3, lanes: 1, elastic, begun, takes_over: false };
+            let members = Members { world: 3, lanes: 1, elastic, begun };
             let role = Role::Successor { rank: 1, first: 0, addresses: Vec::new() };
-            assert_eq!(members.admit(&role, |_| false, |_| false).is_ok(), told);
+            assert_eq!(members.admit(&role, |_| false, |_| false, |_, _| false).is_ok(), told);
+        }
+    }
+
+    #[test]
+    fn a_process_that_does_not_coordinate_answers_ranks_if_it_knows_who_does() {
+        let members = Members { world: 3, lanes: 1, elastic: true, begun: false };
+        let member = |rank| Role::Member { rank, world: 3, lanes: 1, coordinator: 0 };
+        let survivor = |rank| Role::Survivor { rank, coordinator: 0, epoch: 3 };
+        let successor = |rank, first| Role::Successor { rank, first, addresses: Vec::new() };
+        let answer =
+            |role: Role, knows| members.redirect(&role, 0, knows).map_err(|refusal| refusal.permanent);
+        for (role, unknown, known) in [
+            (member(1), Err(false), Ok(())),
+            (survivor(2), Err(false), Ok(())),
+            (member(3), Err(true), Err(true)),
+            (survivor(u32::MAX), Err(true), Err(true)),
+            (successor(2, 0), Ok(()), Ok(())),
+            (successor(3, 0), Err(true), Err(true)),
+            (successor(2, 1), Err(true), Err(true)),
+            (Role::Lane { from: 1, to: 0, lane: 0, epoch: 0 }, Err(true), Err(true)),
+        ] {
+            assert_eq!(
+                (answer(role.clone(), false), answer(role.clone(), true)),
+                (unknown, known),
+                "{role:?}"
+            );
         }
     }
 }

@@ -30,6 +30,8 @@ pub enum Decision {
 pub struct TakeOver {
     /// The number of the last epoch.
     pub epoch: u16,
+    /// All ranks of that epoch.
+    pub members: BTreeSet<u32>,
     /// The ranks of that epoch that may have survived, with the one that takes over.
     pub survivors: BTreeSet<u32>,
     /// The ranks of lost coordinators that are silent: their processes may live.
@@ -45,7 +47,8 @@ pub const FIRST_NOTICE_AFTER: Duration = Duration::from_secs(3);
 ///
 /// If the network splits, at most one part goes on: the larger one, or of two equal ones the part with the coordinator.
 /// Ranks that are known to have ended do not count. So an epoch begins only if at least as many ranks of the last epoch
-/// ask for it as are silent, or more if another rank has taken over from the coordinator.
+/// ask for it as are silent, or more if another rank has taken over from the coordinator. A process that joins as a rank of
+/// which an earlier process is silent proves that this one has ended: whoever starts processes has to see to that.
 ///
 /// All times count from one common moment.
 #[derive(Clone, Debug)]
@@ -54,6 +57,8 @@ pub struct Assembly {
     wait: Duration,
     next: u16,
     begun: bool,
+    /// The ranks of the last epoch.
+    members: BTreeSet<u32>,
     /// The ranks that are ready for the next epoch, and where they listen.
     ready: BTreeMap<u32, ListenAddresses>,
     /// The ranks of the last epoch that have asked for the next one.
@@ -93,6 +98,7 @@ impl Assembly {
             wait,
             next: 0,
             begun: false,
+            members: BTreeSet::new(),
             ready: BTreeMap::new(),
             requests: BTreeMap::new(),
             silent: BTreeSet::new(),
@@ -104,14 +110,33 @@ impl Assembly {
 
     /// Goes on with a running job whose coordinator is lost. Waits for survivors until the time `until`.
     pub fn take_over(&mut self, job: TakeOver, until: Duration) {
-        let TakeOver { epoch, survivors, silent } = job;
-        *self = Self { next: epoch.wrapping_add(1), begun: true, silent, ..Self::new(self.world, self.wait) };
+        let TakeOver { epoch, members, survivors, silent } = job;
+        *self = Self {
+            next: epoch.wrapping_add(1),
+            begun: true,
+            members,
+            silent,
+            ..Self::new(self.world, self.wait)
+        };
         self.awaited = Some(Awaited { ranks: survivors, until });
     }
 
     /// Whether this coordinator has taken over, and no epoch has begun since.
     pub fn takes_over(&self) -> bool {
         self.awaited.is_some()
+    }
+
+    /// Whether a rank that has lost its coordinator can go on here. `epoch` is the last epoch that it knows. If that is an
+    /// earlier one, the others have gone on without it.
+    ///
+    /// This coordinator may have been silent for a while, and has not begun an epoch without the rank since. Or it has taken
+    /// over: then the lost one may have died while it told ranks of a new epoch.
+    pub fn has_survivor(&self, rank: u32, epoch: u16) -> bool {
+        let (last, member) = (self.next.wrapping_sub(1), self.members.contains(&rank));
+        match self.takes_over() {
+            true => epoch == self.next || member && [last, last.wrapping_sub(1)].contains(&epoch),
+            false => self.begun && epoch == last && self.silent.contains(&rank),
+        }
     }
 
     /// Notes that a survivor of the last epoch has found its new coordinator. `epoch` is the last epoch that it knows.
@@ -126,10 +151,20 @@ impl Assembly {
         }
     }
 
+    /// Notes that the process of a survivor that has not found its new coordinator has ended.
+    pub fn end(&mut self, rank: u32) {
+        if let Some(awaited) = &mut self.awaited {
+            awaited.ranks.remove(&rank);
+        }
+    }
+
     /// Notes that a rank is lost, but that its process may live.
     pub fn lose_sight(&mut self, rank: u32) {
         self.forget(rank);
-        self.silent.insert(rank);
+        // A process that has only just joined cannot go on elsewhere.
+        if self.members.contains(&rank) {
+            self.silent.insert(rank);
+        }
     }
 
     /// Whether the first epoch has begun.
@@ -196,9 +231,10 @@ impl Assembly {
         let patience = self.requests.values().map(|request| request.patience).max()?;
         let waited = now.saturating_sub(first);
         let slow: Vec<u32> = here.iter().copied().filter(|&rank| !self.waits(rank)).collect();
+        let votes = self.requests.keys().filter(|rank| self.members.contains(rank)).count();
         let outnumbered = match self.takes_over() {
-            true => self.silent.len() >= self.requests.len(),
-            false => self.silent.len() > self.requests.len(),
+            true => self.silent.len() >= votes,
+            false => self.silent.len() > votes,
         };
         match slow.is_empty() {
             true if (complete || waited >= patience) && outnumbered => {
@@ -216,6 +252,7 @@ impl Assembly {
         self.requests.clear();
         self.silent.clear();
         self.awaited = None;
+        self.members = self.ready.keys().copied().collect();
         let ready = std::mem::take(&mut self.ready).into_iter();
         let members = ready.map(|(rank, listens)| EpochMember { rank, listens }).collect();
         Decision::Begin { epoch, members }
@@ -329,7 +366,8 @@ mod tests {
     fn taking_over(world: u32, survivors: &[u32], silent: &[u32]) -> Assembly {
         let mut assembly = Assembly::new(world, WAIT);
         let [survivors, silent] = [survivors, silent].map(|ranks| ranks.iter().copied().collect());
-        assembly.take_over(TakeOver { epoch: 4, survivors, silent }, s(3));
+        let members = (0..world).collect();
+        assembly.take_over(TakeOver { epoch: 4, members, survivors, silent }, s(3));
         assembly
     }
 
@@ -357,12 +395,48 @@ mod tests {
     }
 
     #[test]
+    fn a_new_coordinator_does_not_wait_for_survivors_that_have_ended() {
+        let mut assembly = taking_over(3, &[1, 2], &[]);
+        find(&mut assembly, &[1]);
+        assert_eq!(assembly.step(&[1], s(1)), None);
+        assembly.end(2);
+        assert_eq!(epoch_of(assembly.step(&[1], s(1))), (5, vec![1]));
+    }
+
+    #[test]
     fn an_epoch_that_some_survivors_know_already_is_not_begun_again() {
         let mut assembly = taking_over(3, &[1, 2], &[]);
         find(&mut assembly, &[1]);
         assembly.find(2, 5);
         assembly.ask(2, listens(), s(0), s(1));
         assert_eq!(epoch_of(assembly.step(&[1, 2], s(1))), (6, vec![1, 2]));
+    }
+
+    #[test]
+    fn survivors_of_earlier_epochs_are_none_and_ranks_of_a_later_one_do_not_count() {
+        let mut assembly = taking_over(4, &[1, 2], &[]);
+        for (rank, epoch, survives) in [
+            (2, 4, true),
+            (2, 3, true),
+            (2, 2, false),
+            (2, 5, true),
+            (9, 5, true),
+            (9, 4, false),
+            (2, 6, false),
+        ] {
+            assert_eq!(assembly.has_survivor(rank, epoch), survives, "rank {rank} of epoch {epoch}");
+        }
+        let mut old = begun(4);
+        assert!(!old.has_survivor(2, 0), "rank 2 is not lost");
+        old.lose_sight(2);
+        assert!(old.has_survivor(2, 0) && !old.has_survivor(2, 1) && !old.has_survivor(1, 0));
+        find(&mut assembly, &[1]);
+        for newcomer in [8, 9] {
+            assembly.find(newcomer, 5);
+            assembly.ask(newcomer, listens(), s(0), s(1));
+        }
+        let outnumbered = Some(Decision::Outnumbered(vec![2]));
+        assert_eq!(assembly.step(&[1, 8, 9], s(3)), outnumbered, "only rank 1 was in epoch 4");
     }
 
     #[test]
@@ -387,6 +461,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_silent_process_that_has_only_just_joined_does_not_count() {
+        let mut assembly = begun(3);
+        assembly.forget(2);
+        assembly.ask(0, listens(), s(0), s(20));
+        assembly.ask(1, listens(), s(0), s(20));
+        assert_eq!(epoch_of(assembly.step(&[0, 1], s(20))), (1, vec![0, 1]));
+        assembly.add(2, listens());
+        assembly.forget(1);
+        assembly.lose_sight(2);
+        assembly.ask(0, listens(), s(0), s(30));
+        assert_eq!(epoch_of(assembly.step(&[0], s(30))), (2, vec![0]));
     }
 
     #[test]

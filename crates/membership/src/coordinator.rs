@@ -194,13 +194,15 @@ impl Coordinator {
     /// Notes that a member's connection has ended. `how` is the system's message.
     pub fn closed(&mut self, member: u32, how: &str) {
         // A member that gave up because it does not hear the coordinator closes its connection; it has said why.
-        let is_unreachable = self
-            .investigation
-            .as_ref()
-            .is_some_and(|investigation| investigation.unreachable.contains_key(&member));
-        if self.has(member) && !is_unreachable {
+        if self.has(member) && !self.is_unreachable(member) {
             self.lose(member, Trouble::closed(how));
         }
+    }
+
+    /// Whether the coordinator does not hear a member, or is not heard by it, and has not decided yet who is at fault.
+    pub fn is_unreachable(&self, member: u32) -> bool {
+        let investigation = self.investigation.as_ref();
+        investigation.is_some_and(|investigation| investigation.unreachable.contains_key(&member))
     }
 
     /// Whether a member takes part in this epoch and is neither lost nor has left.
@@ -269,7 +271,9 @@ impl Coordinator {
             GRACE / 4
         };
         if waited >= GRACE || (waited >= least && answered) {
-            unseen.into_iter().for_each(|member| self.set_unreachable(member, Trouble::unseen(member), now));
+            unseen
+                .into_iter()
+                .for_each(|member| self.set_unreachable(member, Trouble::unseen(member, self.host), now));
             if let Some(investigation) = &self.investigation {
                 let Verdict { blame, trouble } = self.conclude(investigation);
                 self.decide(blame, trouble);

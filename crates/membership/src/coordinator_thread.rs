@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use syncline_protocol::codec::encode;
 use syncline_protocol::fault::{Blame, FaultKind, Trouble};
-use syncline_protocol::handshake::{Hello, Refusal, Role};
+use syncline_protocol::handshake::{Hello, Role};
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
 use syncline_transport::control_connection::ControlConnection;
@@ -51,6 +51,9 @@ const TICK: Duration = Duration::from_millis(5);
 /// How long a coordinator that takes over waits for survivors, as a multiple of the silence after which a member is lost,
 /// plus one second.
 const SURVIVORS_WITHIN: u32 = 2;
+
+/// How long a coordinator that takes over waits before it looks which survivors have ended: several may be lost at once.
+const LOOK_AFTER: Duration = Duration::from_millis(500);
 
 /// How often a coordinator that has taken over tries to reach a process at the address where the job began: a rank 0 that
 /// was started again would otherwise begin another job there.
@@ -83,6 +86,8 @@ impl CoordinatorThread {
 pub struct Standby {
     /// Where the thread listens for members if it takes over; empty unless the job is elastic.
     place: CoordinatorPlace,
+    /// The same, for this process: a host may be unable to reach itself at the addresses that others use, as behind NAT.
+    own_addresses: Vec<SocketAddr>,
     orders: Sender<Order>,
     waker: Arc<Waker>,
     coordinates: Arc<AtomicBool>,
@@ -93,14 +98,21 @@ pub struct Standby {
 enum Order {
     /// Tell processes that connect where the coordinator is; `None` while it is lost.
     Redirect(Option<CoordinatorPlace>),
-    /// Coordinate the job from now on.
-    TakeOver(TakeOver),
+    /// Coordinate the job from now on. The ranks of the last epoch would have coordinated at these places.
+    TakeOver(TakeOver, Vec<CoordinatorPlace>),
+    /// The process of a survivor has ended.
+    End(u32),
 }
 
 impl Standby {
     /// Where the thread listens for members if it takes over.
     pub fn place(&self) -> &CoordinatorPlace {
         &self.place
+    }
+
+    /// The addresses at which this process reaches the thread.
+    pub fn own_addresses(&self) -> &[SocketAddr] {
+        &self.own_addresses
     }
 
     /// Whether the thread coordinates the job now.
@@ -114,9 +126,10 @@ impl Standby {
         self.order(Order::Redirect(place));
     }
 
-    /// Makes the thread coordinate the job. Does nothing if it does already.
-    pub fn take_over(&self, job: TakeOver) {
-        self.order(Order::TakeOver(job));
+    /// Makes the thread coordinate the job. Does nothing if it does already. The ranks of the last epoch would have coordinated
+    /// at `places`.
+    pub fn take_over(&self, job: TakeOver, places: &[CoordinatorPlace]) {
+        self.order(Order::TakeOver(job, places.to_vec()));
     }
 
     fn order(&self, order: Order) {
@@ -161,23 +174,22 @@ fn bind(member: &MemberSettings) -> Result<Vec<TcpListener>, String> {
     if found.is_empty() { Err(whys.join("; ")) } else { Ok(found) }
 }
 
-/// Listens on each of a member's interfaces, and returns the addresses for other members, too.
+/// Listens on each of a member's interfaces. Returns each listener with its address for other members, and that for this
+/// process.
 ///
 /// # Errors
 /// A clause: why it cannot listen on one of them.
-fn bind_standby(member: &MemberSettings, lanes: u32) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), String> {
+fn bind_standby(
+    member: &MemberSettings,
+    lanes: u32,
+) -> Result<Vec<(TcpListener, (SocketAddr, SocketAddr))>, String> {
     let listen = |&Interface { listen, advertised }: &Interface| {
         let listener =
             member.listen(listen, lanes).map_err(|why| format!("cannot listen on {listen}: {why}"))?;
         let address = listener.local_addr().map_err(|error| error.to_string())?;
-        Ok((listener, SocketAddr::new(advertised, address.port())))
+        Ok((listener, (SocketAddr::new(advertised, address.port()), address)))
     };
-    member
-        .interfaces
-        .iter()
-        .map(listen)
-        .collect::<Result<Vec<_>, String>>()
-        .map(|all| all.into_iter().unzip())
+    member.interfaces.iter().map(listen).collect()
 }
 
 /// Starts a member's coordinator thread, and listens for members. That of the first coordinator, rank 0, coordinates the
@@ -190,10 +202,13 @@ pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorTh
     let addresses: Vec<SocketAddr> =
         listeners.iter().filter_map(|listener| listener.local_addr().ok()).collect();
     let mut place = CoordinatorPlace { rank: member.rank, addresses: Vec::new() };
+    let mut own_addresses = Vec::new();
     if member.elastic {
-        let (more, found) = bind_standby(member, settings.flow.lanes).map_err(fault)?;
-        listeners.extend(more);
-        place.addresses = found;
+        for (listener, (for_others, own)) in bind_standby(member, settings.flow.lanes).map_err(fault)? {
+            listeners.push(listener);
+            place.addresses.push(for_others);
+            own_addresses.push(own);
+        }
     }
     let poll = Watcher::new().map_err(waits)?;
     for listener in &mut listeners {
@@ -208,6 +223,8 @@ pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorTh
         patience: settings.patience,
         closing: Arc::clone(&closing),
         orders,
+        sender: sender.clone(),
+        waker: Arc::clone(&waker),
         place: place.clone(),
         coordinates: Arc::clone(&coordinates),
         redirect: None,
@@ -235,7 +252,7 @@ pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorTh
         .name("coordinator".to_owned())
         .spawn(|| coordinator_loop.run())
         .map_err(|error| fault(format!("cannot start a thread: {error}")))?;
-    let standby = Standby { place, orders: sender, waker, coordinates };
+    let standby = Standby { place, own_addresses, orders: sender, waker, coordinates };
     Ok(CoordinatorThread { closing, addresses, standby, thread: Some(thread) })
 }
 
@@ -245,6 +262,8 @@ struct CoordinatorLoop {
     patience: Patience,
     closing: Arc<AtomicBool>,
     orders: Receiver<Order>,
+    sender: Sender<Order>,
+    waker: Arc<Waker>,
     /// Where this thread listens if it takes over.
     place: CoordinatorPlace,
     /// Whether this thread coordinates the job. Otherwise it stands by.
@@ -331,10 +350,19 @@ impl CoordinatorLoop {
     fn follow_orders(&mut self) {
         while let Ok(order) = self.orders.try_recv() {
             match order {
+                Order::End(rank) => {
+                    self.assembly.end(rank);
+                    self.news = true;
+                }
                 _ if self.coordinates() => {}
                 Order::Redirect(place) => self.redirect = place,
-                Order::TakeOver(job) => {
+                Order::TakeOver(job, places) => {
                     let patience = SURVIVORS_WITHIN * self.patience.silence + Duration::from_secs(1);
+                    // If some process is silent, the network may fail, and others answer for a host.
+                    if job.silent.is_empty() {
+                        let survives = |place: &CoordinatorPlace| job.survivors.contains(&place.rank);
+                        self.look_for_ended(places.into_iter().filter(survives).collect());
+                    }
                     self.assembly.take_over(job, self.started.elapsed() + patience);
                     (self.redirect, self.coordinator) = (None, None);
                     self.heartbeats = Heartbeats::new(self.patience, self.started.elapsed());
@@ -346,7 +374,34 @@ impl CoordinatorLoop {
         }
     }
 
-    /// Leaves the job to another process, and tells those that have joined here.
+    /// Starts a thread that finds out which survivors have ended: nobody listens where they would coordinate.
+    fn look_for_ended(&self, mut places: Vec<CoordinatorPlace>) {
+        let (orders, waker, closing) =
+            (self.sender.clone(), Arc::clone(&self.waker), Arc::clone(&self.closing));
+        let (own, silence) = (self.member.rank, self.patience.silence);
+        places.retain(|place| place.rank != own && !place.addresses.is_empty());
+        let look = move || {
+            std::thread::sleep(LOOK_AFTER);
+            let refuses = |address: &SocketAddr| {
+                let answer = std::net::TcpStream::connect_timeout(address, silence);
+                answer.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+            };
+            for CoordinatorPlace { rank, addresses } in places {
+                if closing.load(Ordering::Relaxed) {
+                    return;
+                }
+                if addresses.iter().all(refuses) {
+                    _ = orders.send(Order::End(rank));
+                    _ = waker.wake();
+                }
+            }
+        };
+        // Without the thread, those that have ended count as silent.
+        _ = std::thread::Builder::new().name("survivors".to_owned()).spawn(look);
+    }
+
+    /// Leaves the job to another process, and tells those that have joined here. That process may take the place of one to
+    /// which this thread has left the job before.
     fn hand_over(&mut self, place: CoordinatorPlace) {
         self.coordinates.store(false, Ordering::Relaxed);
         let here: Vec<u32> = self.connections.keys().copied().collect();
@@ -354,10 +409,11 @@ impl CoordinatorLoop {
         self.redirect = Some(place);
     }
 
-    /// After a take-over, tells a process at the address where the job began that the job goes on here.
+    /// Once an epoch has begun after a take-over, tells a process at the address where the job began that the job goes on
+    /// here.
     fn redirect_first_address(&mut self) {
         let first = self.member.coordinator_rank;
-        let has_moved = self.coordinates() && self.assembly.begun() && self.member.rank != first;
+        let has_moved = self.coordinates() && self.coordinator.is_some() && self.member.rank != first;
         if !has_moved || self.connections.contains_key(&first) {
             self.redirecting = None;
             return;
@@ -403,23 +459,20 @@ impl CoordinatorLoop {
             lanes: self.lanes,
             elastic: self.member.elastic,
             begun: self.assembly.begun(),
-            takes_over: self.assembly.takes_over(),
         };
         loop {
             let (connections, coordinator) = (&self.connections, self.coordinator.as_ref());
             let left = |rank| coordinator.is_some_and(|coordinator| coordinator.has_left(rank));
             let (coordinates, redirect, own) = (self.coordinates(), &self.redirect, self.member.rank);
-            let admit = |hello: &Hello| match redirect {
-                _ if coordinates => members.admit(&hello.role, |rank| connections.contains_key(&rank), left),
-                Some(_) => Ok(()),
-                None => {
-                    let why = format!("rank {own} does not coordinate the job");
-                    Err(Refusal { why, permanent: false })
-                }
+            let joined = |rank| connections.contains_key(&rank);
+            let survived = |rank, epoch| self.assembly.has_survivor(rank, epoch);
+            let admit = |hello: &Hello| match coordinates {
+                true => members.admit(&hello.role, joined, left, survived),
+                false => members.redirect(&hello.role, own, redirect.is_some()),
             };
             let Some((token, handshake)) = self.pending.next_admitted(admit) else { return };
             let (rank, survived) = match handshake.role() {
-                Some(Role::Successor { rank, addresses, .. }) if self.coordinates() => {
+                Some(Role::Successor { rank, addresses, .. }) => {
                     self.hand_over(CoordinatorPlace { rank: *rank, addresses: addresses.clone() });
                     continue;
                 }
@@ -427,6 +480,10 @@ impl CoordinatorLoop {
                 Some(&Role::Survivor { rank, epoch, .. }) => (rank, Some(epoch)),
                 _ => continue,
             };
+            // A process that was told where the coordinator is may have died without closing its connection.
+            if !self.coordinates() {
+                self.forget_connection(rank);
+            }
             // Two processes may have been admitted as the same rank. The later one is disconnected, and tries again.
             if !self.connections.contains_key(&rank) {
                 let mut connection = ControlConnection::new(handshake.socket);
@@ -500,7 +557,7 @@ impl CoordinatorLoop {
                 self.dismiss(rank, "asked for another epoch, but the job is not elastic".to_owned());
             }
             FromMember::RequestEpoch { listens, patience_ms } if in_epoch || survived => {
-                match self.unreachable(rank) {
+                match self.unreachable(rank, survived) {
                     Some(why) => self.dismiss(rank, why),
                     None => {
                         self.heartbeats.join(rank as usize, now);
@@ -510,16 +567,24 @@ impl CoordinatorLoop {
                 }
             }
             FromMember::Leave if !in_epoch => self.lose(rank, |_| {}),
+            // It does not hear this coordinator, and will look for another one. Then it must not count as ended.
+            FromMember::CannotHearCoordinator { .. } => self.lose_sight(rank, in_epoch),
+            FromMember::Trouble { peer, trouble } if peer == rank && trouble.kind == FaultKind::Silent => {
+                self.lose_sight(rank, in_epoch);
+            }
             _ => {}
         }
     }
 
     /// Returns why a rank cannot take part in the next epoch, if the network carries nothing between it and another one
-    /// that stays: the rank in whose process the coordinator runs, else the lower of the two.
-    fn unreachable(&self, rank: u32) -> Option<String> {
+    /// that stays: the rank in whose process the coordinator runs, else the lower of the two. `found_again` says that the
+    /// rank has connected again since.
+    fn unreachable(&self, rank: u32, found_again: bool) -> Option<String> {
         let verdict = self.coordinator.as_ref()?.verdict()?;
         let (silent, host) = (verdict.trouble.kind == FaultKind::Silent, self.member.rank);
         match verdict.blame {
+            Blame::Link { lower, higher } if found_again && [lower, higher].contains(&host) => None,
+            Blame::Rank(_) if found_again => None,
             Blame::Link { lower, higher } if silent => {
                 let (stays, goes) = if higher == host { (higher, lower) } else { (lower, higher) };
                 (goes == rank).then(|| format!("cannot be reached from rank {stays}"))
@@ -532,18 +597,37 @@ impl CoordinatorLoop {
         }
     }
 
+    /// Closes the connection of a rank. Returns whether there was one.
+    fn forget_connection(&mut self, rank: u32) -> bool {
+        self.tokens.retain(|_, of| *of != rank);
+        self.connections.remove(&rank).is_some()
+    }
+
     /// Removes a member whose connection has ended. `tell` tells the coordinator why.
     fn lose(&mut self, rank: u32, tell: impl FnOnce(&mut Coordinator)) {
-        if self.connections.remove(&rank).is_some() {
-            self.tokens.retain(|_, of| *of != rank);
+        if self.forget_connection(rank) {
             self.news = true;
+            let mut may_live = false;
             if let Some(coordinator) = &mut self.coordinator {
                 tell(coordinator);
+                may_live = coordinator.is_unreachable(rank);
             }
-            self.assembly.forget(rank);
+            match may_live {
+                true => self.assembly.lose_sight(rank),
+                false => self.assembly.forget(rank),
+            }
             self.survivors.remove(&rank);
             self.heartbeats.leave(rank as usize);
         }
+    }
+
+    /// Notes that a member does not hear this coordinator. If it is `in_epoch`, the coordinator of the epoch decides who is at
+    /// fault.
+    fn lose_sight(&mut self, rank: u32, in_epoch: bool) {
+        if !in_epoch {
+            self.lose(rank, |_| {});
+        }
+        self.assembly.lose_sight(rank);
     }
 
     /// Excludes a member from the job, and tells it why.

@@ -15,6 +15,8 @@ pub struct Member {
     heartbeats: Heartbeats,
     /// Whether the coordinator has announced that it leaves.
     coordinator_left: bool,
+    /// Whether the coordinator is lost, perhaps after a verdict.
+    coordinator_lost: bool,
     verdict: Option<Verdict>,
     /// Ranks that wait for the next epoch.
     waiting: Vec<u32>,
@@ -54,6 +56,7 @@ impl Member {
             host,
             heartbeats,
             coordinator_left: false,
+            coordinator_lost: false,
             verdict: None,
             waiting: Vec::new(),
             hears: Vec::new(),
@@ -157,6 +160,7 @@ impl Member {
     pub fn lose_coordinator(&mut self, trouble: Trouble) {
         self.heartbeats.leave(0);
         if !self.coordinator_left {
+            self.coordinator_lost = true;
             self.verdict.get_or_insert(Verdict { blame: Blame::Coordinator, trouble });
         }
     }
@@ -190,6 +194,11 @@ impl Member {
     /// Whether the coordinator has announced that it leaves. Members then decide for themselves.
     pub fn coordinator_left(&self) -> bool {
         self.coordinator_left
+    }
+
+    /// Whether the coordinator is lost without having announced that it leaves.
+    pub fn coordinator_lost(&self) -> bool {
+        self.coordinator_lost
     }
 
     /// Why this member no longer takes part, as a clause about it, if the coordinator has dismissed it.
@@ -279,8 +288,10 @@ mod tests {
             |_| Progress::default(),
             ms(1),
         );
+        assert!(!member.coordinator_lost());
         member.lose_coordinator(Trouble::closed("end of file"));
         assert_eq!(member.verdict(), Some(&Verdict { blame: Blame::Rank(3), trouble }));
+        assert!(member.coordinator_lost(), "whoever was lost before");
     }
 
     #[test]
@@ -289,7 +300,7 @@ mod tests {
         member.receive(FromCoordinator::Leave, |_| Progress::default(), ms(1));
         member.lose_coordinator(Trouble::closed("end of file"));
         (0..5000).step_by(100).for_each(|now| member.tick(ms(now)));
-        assert!(member.coordinator_left() && member.verdict().is_none());
+        assert!(member.coordinator_left() && !member.coordinator_lost() && member.verdict().is_none());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use syncline_protocol::fault::{Blame, Trouble};
+use syncline_protocol::fault::{Blame, FaultKind, Trouble};
 use syncline_protocol::handshake::Role;
 use syncline_protocol::heartbeat::{Heartbeats, Patience};
 use syncline_protocol::settings::Settings;
@@ -66,9 +66,12 @@ pub fn enter(
     let first = CoordinatorPlace { rank: member.coordinator_rank, addresses: member.coordinator.clone() };
     let mut place = first.clone();
     loop {
-        let connected = MemberConnection::connect(member, settings, &place, deadline, wanted, notice);
+        // The process to which this member was sent may have ended meanwhile.
+        let soon = Instant::now() + 2 * settings.patience.silence;
+        let until = if place == first { deadline } else { deadline.min(soon) };
+        let connected = MemberConnection::connect(member, settings, &place, until, wanted, notice);
         let mut connection = match connected {
-            // The process to which this member was sent has ended meanwhile. The first one may know another.
+            // The process at the first address may know another one.
             Err(_) if place != first && Instant::now() < deadline => {
                 wanted()?;
                 std::thread::sleep(RETRY);
@@ -84,7 +87,16 @@ pub fn enter(
             // Try again: the coordinator may then say why.
             Waited::Disconnected => {}
             Waited::Lost => place = first.clone(),
-            Waited::Moved(to) => place = to,
+            Waited::Moved(to) => {
+                if Instant::now() > deadline {
+                    let what =
+                        format!("was sent on by rank {}, and has not reached a coordinator", place.rank);
+                    return Err(JoinError::about_rank(member.rank, &what));
+                }
+                // Two processes may send it to and fro while the coordinator changes.
+                std::thread::sleep(RETRY);
+                place = to;
+            }
         }
     }
 }
@@ -193,8 +205,20 @@ impl MemberConnection {
     /// Notes that the coordinator is lost. `left` says whether it has announced that it leaves.
     pub fn lose(&mut self, left: bool) {
         self.lost = true;
-        if let Some(succession) = self.succession.as_mut().filter(|_| left) {
-            succession.leave();
+        if let Some(succession) = &mut self.succession {
+            succession.lose(left);
+        }
+    }
+
+    /// In an elastic job, tells a silent coordinator, which may live, that this member will look for another one. Otherwise
+    /// it would take this member for one that has ended, and might go on beside it.
+    fn leave_silent_coordinator(&mut self, member: &MemberSettings, silence: &Trouble) {
+        if self.succession.is_some() {
+            let what = format!("does not hear the coordinator, which {}", silence.what);
+            let trouble = Trouble { kind: FaultKind::Silent, what };
+            self.control.send(&FromMember::Trouble { peer: member.rank, trouble });
+            // Fails only if the connection has ended.
+            _ = self.control.write();
         }
     }
 
@@ -209,7 +233,8 @@ impl MemberConnection {
         stop: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<(), String> {
         let Some(succession) = &mut self.succession else { return Err(LOST.to_owned()) };
-        let mut control = succession.find(member, patience.silence, stop)?;
+        let old = &mut self.control;
+        let mut control = succession.find(member, patience.silence, &mut || old.read().is_ok(), stop)?;
         let watched = control.socket.watch(self.poll.registry(), COORDINATOR);
         watched.map_err(|error| format!("cannot wait for the coordinator: {error}"))?;
         self.control = control;
@@ -334,6 +359,7 @@ impl MemberConnection {
                         return self.lose_or_fail(error, false, begun);
                     }
                     if let Some(silence) = silence {
+                        self.leave_silent_coordinator(member, &silence);
                         return self.lose_or_fail(lost(silence.what), false, begun);
                     }
                     // The coordinator knows which ranks are missing, and may say so a little after the deadline.
@@ -438,7 +464,11 @@ impl MemberConnection {
                 | FromCoordinator::Waiting { .. } => {}
             }
         }
-        let silence = self.silence(heard).map(|trouble| trouble.what);
+        let silence = self.silence(heard);
+        if let Some(silence) = silence.as_ref().filter(|_| closed.is_none()) {
+            self.leave_silent_coordinator(member, silence);
+        }
+        let silence = silence.map(|trouble| trouble.what);
         match closed.map(|how| format!("closed its connection ({how})")).or(silence) {
             Some(why) => {
                 self.lose(false);

@@ -221,6 +221,7 @@ impl MemberLoop {
             }
             if member.coordinator_left() && !reported_departure {
                 self.executor.coordinator_left();
+                self.connection.lose(true);
                 reported_departure = true;
             }
             let coordinator_lost =
@@ -237,9 +238,12 @@ impl MemberLoop {
             if closed || (gone && leaving.is_some()) {
                 return Err(LOST.to_owned());
             }
-            // A coordinator that leaves is usually the first to end a job that is over.
-            let looks =
-                gone && !member.coordinator_left() && member.dismissed().is_none() && leaving.is_none();
+            // A coordinator that leaves is usually the first to end a job that is over. One may also be lost after a
+            // verdict about another rank.
+            let looks = verdict_delivered
+                && member.coordinator_lost()
+                && member.dismissed().is_none()
+                && leaving.is_none();
             if looks && self.connection.can_find_another() {
                 return self.find_coordinator();
             }
@@ -252,11 +256,10 @@ impl MemberLoop {
 
     /// Gives the connection back, or says why no other epoch can begin with it.
     fn give_back(mut self, member: &Member) -> Result<MemberConnection, String> {
-        let lost = member.verdict().is_some_and(|verdict| verdict.blame == Blame::Coordinator);
         if let Some(why) = member.dismissed() {
             return Err(why.to_owned());
         }
-        if lost || member.coordinator_left() {
+        if member.coordinator_lost() || member.coordinator_left() {
             if !self.connection.can_find_another() {
                 return Err(LOST.to_owned());
             }

@@ -8,6 +8,9 @@
 //! A process has ended if its host answers that nobody listens there. One that does not answer at all may live. Then the new
 //! coordinator begins an epoch only if more ranks have found it than are silent ([`crate::Assembly`]), so that not two parts
 //! of a job go on.
+//!
+//! While the network fails, a firewall may give that answer instead of the host. So it counts only if the connection to the
+//! lost coordinator was closed: that of a process that ends is, and if the network fails it is silent.
 
 use crate::assembly::TakeOver;
 use crate::coordinator_thread::Standby;
@@ -23,8 +26,10 @@ use syncline_protocol::handshake::Role;
 use syncline_transport::control_connection::ControlConnection;
 use syncline_transport::handshaking::Handshaking;
 
-/// How often a member asks again.
+/// How long a member waits before it asks a process again. Each pause is longer than the one before: many members may wait
+/// for one that does not look for the coordinator yet.
 const AGAIN: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(320);
 
 /// How a member has lost a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +40,8 @@ pub enum Loss {
     Silent,
 }
 
-/// A process at the old coordinator's address that refuses for this long to coordinate is another one.
+/// A process at the old coordinator's address that refuses for this long to coordinate is another one, if the old one has
+/// closed its connection.
 const REPLACED: Duration = Duration::from_millis(200);
 
 /// What a member needs to know to find its coordinator again.
@@ -105,12 +111,17 @@ impl Succession {
         self.passed.clear();
     }
 
-    /// Notes that the coordinator has left the job.
-    pub fn leave(&mut self) {
-        self.passed.insert(self.place.rank, Loss::Ended);
+    /// Notes that the coordinator is lost, before this member looks for another one. `left` says whether it has left the job.
+    pub fn lose(&mut self, left: bool) {
+        if left {
+            self.passed.insert(self.place.rank, Loss::Ended);
+        }
+        // Others wait until this member looks for the coordinator, too.
+        self.standby.set_coordinator(None);
     }
 
-    /// Finds the coordinator again, or takes over. Calls `stop` repeatedly, and gives up if that returns an error.
+    /// Finds the coordinator again, or takes over. `connected` returns whether the connection to the old coordinator is not
+    /// closed. Calls `stop` repeatedly, and gives up if that returns an error.
     ///
     /// # Errors
     /// A clause about this member: why it cannot go on.
@@ -118,12 +129,14 @@ impl Succession {
         &mut self,
         member: &MemberSettings,
         silence: Duration,
+        connected: &mut dyn FnMut() -> bool,
         stop: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<ControlConnection, String> {
         self.standby.set_coordinator(None);
         let deadline = Instant::now() + member.wait;
         let mut stale_since: Option<(u32, Instant)> = None;
-        let mut replaced_since: Option<Instant> = None;
+        let (began, mut replaced_since) = (Instant::now(), None::<Instant>);
+        let (mut asked, mut pause) = (None, AGAIN);
         // The process to ask next, if it is not the first that is left.
         let mut next = (!self.passed.contains_key(&self.place.rank)).then(|| self.place.clone());
         loop {
@@ -134,12 +147,16 @@ impl Succession {
             let Some(place) = next.take().or_else(|| first.cloned()) else {
                 return Err("has lost the coordinator, and no other rank is left".to_owned());
             };
+            let before = asked.replace(place.rank);
+            pause = if before == asked { (2 * pause).min(LONGEST_PAUSE) } else { AGAIN };
             let own = place.rank == member.rank;
+            let mut addresses = &place.addresses[..];
             if own {
-                self.standby.take_over(self.take_over(*epoch, places));
+                self.standby.take_over(self.take_over(*epoch, places), places);
+                addresses = self.standby.own_addresses();
             }
             let role = Role::Survivor { rank: member.rank, coordinator: place.rank, epoch: *epoch };
-            match ask(member, &place, &role, silence, stop) {
+            match ask(member, addresses, &role, silence, stop) {
                 Ok(connection) => {
                     self.place = place;
                     self.tell();
@@ -147,8 +164,20 @@ impl Succession {
                 }
                 Err(Unanswered::Stopped(why)) => return Err(why),
                 Err(Unanswered::Refused(why)) => return Err(format!("cannot go on: {why}")),
-                Err(Unanswered::Ended) => _ = self.passed.insert(place.rank, Loss::Ended),
                 Err(Unanswered::Silent) => _ = self.passed.insert(place.rank, Loss::Silent),
+                // Neither answer is the old coordinator's while the connection to it is open, unless it is about to notice
+                // that it has lost this member, too.
+                Err(Unanswered::Ended | Unanswered::NotYet) if place == self.place && !own && connected() => {
+                    if began.elapsed() > 2 * silence {
+                        _ = self.passed.insert(place.rank, Loss::Silent);
+                    } else {
+                        next = Some(place.clone());
+                    }
+                }
+                Err(Unanswered::Ended) => {
+                    let trusted = self.passed.values().all(|&loss| loss == Loss::Ended);
+                    _ = self.passed.insert(place.rank, if trusted { Loss::Ended } else { Loss::Silent });
+                }
                 // The old coordinator would answer. So another process listens in its place, or it is ending just now.
                 Err(Unanswered::NotYet) if place == self.place && !own => {
                     if replaced_since.get_or_insert_with(Instant::now).elapsed() > REPLACED {
@@ -177,7 +206,7 @@ impl Succession {
                     "has lost the coordinator, and rank {rank} has not taken over within {waited:.0} s"
                 ));
             }
-            std::thread::sleep(AGAIN);
+            std::thread::sleep(pause);
         }
     }
 
@@ -185,20 +214,22 @@ impl Succession {
     fn take_over(&self, epoch: u16, places: &[CoordinatorPlace]) -> TakeOver {
         let survivors = places.iter().map(|place| place.rank).filter(|rank| !self.passed.contains_key(rank));
         let silent = self.passed.iter().filter(|&(_, &loss)| loss == Loss::Silent).map(|(&rank, _)| rank);
-        TakeOver { epoch, survivors: survivors.collect(), silent: silent.collect() }
+        let members = places.iter().map(|place| place.rank);
+        let (members, survivors) = (members.collect(), survivors.collect());
+        TakeOver { epoch, members, survivors, silent: silent.collect() }
     }
 }
 
 /// Asks a process to coordinate this member, at each of its addresses. It answers within `silence`, if it lives.
 fn ask(
     member: &MemberSettings,
-    place: &CoordinatorPlace,
+    addresses: &[SocketAddr],
     role: &Role,
     silence: Duration,
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<ControlConnection, Unanswered> {
-    let mut ended = !place.addresses.is_empty();
-    for &address in &place.addresses {
+    let mut ended = !addresses.is_empty();
+    for &address in addresses {
         match ask_at(member, address, role, silence, stop) {
             Err(Unanswered::Ended) => {}
             Err(Unanswered::Silent) => ended = false,

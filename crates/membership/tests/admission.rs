@@ -42,7 +42,7 @@ impl Endpoint {
             }
             Side::Acceptor(acceptor) => {
                 let next = acceptor.received(bytes, |hello| {
-                    members.admit(&hello.role, |rank| here.contains(&rank), |_| false)
+                    members.admit(&hello.role, |rank| here.contains(&rank), |_| false, |_, _| false)
                 });
                 if let (Ok(Next::Done(_)), Some(Role::Member { rank, .. })) = (&next, acceptor.role()) {
                     assert!(here.insert(*rank), "rank {rank} was admitted twice");
@@ -200,7 +200,7 @@ proptest! {
     fn one_process_of_each_rank_joins_and_others_get_the_reason(
         clients in prop::collection::vec(clients(), 1..12), seed: u64, piece in 1usize..200,
     ) {
-        let members = Members { world: WORLD, lanes: 1, elastic: false, begun: false, takes_over: false };
+        let members = Members { world: WORLD, lanes: 1, elastic: false, begun: false };
         let process = |endpoints| Process { endpoints, members, here: BTreeSet::new() };
         let coordinators = (1..).zip(&clients).map(|(client, _)| {
             let acceptor = Acceptor::new(key(7), Some("job"), [100 + client as u8; 32]);

@@ -211,10 +211,10 @@ impl Trouble {
         Self { kind: FaultKind::Silent, what }
     }
 
-    /// Other ranks saw a rank close its connections, and the coordinator did not.
-    pub fn unseen(rank: u32) -> Self {
+    /// Other ranks saw a rank close its connections, and the coordinator, in the process of rank `host`, did not.
+    pub fn unseen(rank: u32, host: u32) -> Self {
         let what = format!(
-            "carries nothing: other ranks saw rank {rank} close its connections, but the coordinator, on rank 0's \
+            "carries nothing: other ranks saw rank {rank} close its connections, but the coordinator, on rank {host}'s \
              host, did not"
         );
         Self { kind: FaultKind::Silent, what }
