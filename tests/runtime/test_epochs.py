@@ -116,17 +116,17 @@ def test_a_coordinator_that_stops_for_a_while_does_not_go_on_beside_the_others()
 
 def test_ranks_that_wait_for_an_epoch_are_not_taken_for_dead_by_a_coordinator_that_stopped():
     """Fault: rank 0 stops for a while as ranks wait for a lost one -> only one part goes on"""
-    with job(4, json.dumps({"renew": {"wait_s": 8}})) as running:
+    with job(5, json.dumps({"renew": {"wait_s": 8}})) as running:
         running.wait_for_steps()
-        running.kill(3, signal.SIGKILL)
-        for rank in (0, 1, 2):
+        running.kill(4, signal.SIGKILL)
+        for rank in range(4):
             assert running.until(rank, "intact")
         running.kill(0, signal.SIGSTOP)
         time.sleep(7.0)
         running.kill(0, signal.SIGCONT)
         outcome = running.outcome(0)
-        assert outcome["error"]["code"] == "SL1201" and "ranks 1, 2 are silent" in outcome["error"]["message"]
-        assert [running.until(rank, "ranks") for rank in (1, 2)] == [[1, 2]] * 2
+        assert outcome["error"]["code"] == "SL1201" and "ranks 1-3 are silent" in outcome["error"]["message"]
+        assert [running.until(rank, "ranks") for rank in (1, 2, 3)] == [[1, 2, 3]] * 3
 
 
 def test_all_ranks_go_on_after_the_coordinator_stopped_for_a_moment():

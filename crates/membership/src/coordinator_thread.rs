@@ -174,20 +174,24 @@ fn bind(member: &MemberSettings) -> Result<Vec<TcpListener>, String> {
     if found.is_empty() { Err(whys.join("; ")) } else { Ok(found) }
 }
 
-/// Listens on each of a member's interfaces. Returns each listener with its address for other members, and that for this
-/// process.
+/// A listener of a thread that may coordinate later.
+struct StandbyListener {
+    listener: TcpListener,
+    /// Its address for other members, and for this process.
+    for_others: SocketAddr,
+    own: SocketAddr,
+}
+
+/// Listens on each of a member's interfaces.
 ///
 /// # Errors
 /// A clause: why it cannot listen on one of them.
-fn bind_standby(
-    member: &MemberSettings,
-    lanes: u32,
-) -> Result<Vec<(TcpListener, (SocketAddr, SocketAddr))>, String> {
+fn bind_standby(member: &MemberSettings, lanes: u32) -> Result<Vec<StandbyListener>, String> {
     let listen = |&Interface { listen, advertised }: &Interface| {
         let listener =
             member.listen(listen, lanes).map_err(|why| format!("cannot listen on {listen}: {why}"))?;
-        let address = listener.local_addr().map_err(|error| error.to_string())?;
-        Ok((listener, (SocketAddr::new(advertised, address.port()), address)))
+        let own = listener.local_addr().map_err(|error| error.to_string())?;
+        Ok(StandbyListener { listener, for_others: SocketAddr::new(advertised, own.port()), own })
     };
     member.interfaces.iter().map(listen).collect()
 }
@@ -204,7 +208,8 @@ pub fn open(member: &MemberSettings, settings: Settings) -> Result<CoordinatorTh
     let mut place = CoordinatorPlace { rank: member.rank, addresses: Vec::new() };
     let mut own_addresses = Vec::new();
     if member.elastic {
-        for (listener, (for_others, own)) in bind_standby(member, settings.flow.lanes).map_err(fault)? {
+        for standby in bind_standby(member, settings.flow.lanes).map_err(fault)? {
+            let StandbyListener { listener, for_others, own } = standby;
             listeners.push(listener);
             place.addresses.push(for_others);
             own_addresses.push(own);
