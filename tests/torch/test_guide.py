@@ -10,6 +10,7 @@ import pytest
 
 from syncline.hub import HubResources, Service
 from tests.runtime.guides import answers, shown, write
+from tests.runtime.jobs import free_port
 
 pytestmark = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed")
 
@@ -31,5 +32,5 @@ def test_the_hub_program_prints_what_the_guide_shows(tmp_path):
 
 
 def test_the_elastic_program_ends_on_all_ranks(tmp_path):
-    said = answers(GUIDE, "elastic.py", tmp_path, 2)
+    said = answers(GUIDE, "elastic.py", tmp_path, 2, MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port()))
     assert [out for out, _ in said] == [f"rank {rank} of [0, 1] is done\n" for rank in range(2)], said
