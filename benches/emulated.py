@@ -6,8 +6,12 @@ import os
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from peers import MPI, Times, mpi_arguments, output_of, times_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TESTBED = [sys.executable, "-m", "syncline", "testbed"]
 
@@ -30,8 +34,11 @@ def measure(bed: str, program: list[str], hosts: str) -> Times:
     return times_of(output_of([*TESTBED, "run", bed, "--hosts", hosts, "--", *program]))
 
 
-def measure_mpi(bed: str, called: str, program: str, nbytes: int, hosts: str) -> Times:
-    """Runs the MPI program on these hosts of the testbed ``called`` and returns its times."""
+def measure_mpi(bed: str, called: str, program: str, nbytes: int, hosts: str, options: Sequence[str] = ()) -> Times:
+    """Runs the MPI program on these hosts of the testbed ``called`` and returns its times.
+
+    ``options`` are further ones of mpirun.
+    """
     order = [f"h{host}" for host in hosts.split(",")]
     with tempfile.TemporaryDirectory() as folder:
         # mpirun runs this script in place of ssh; it gives each host its own name and temporary folder.
@@ -43,6 +50,6 @@ def measure_mpi(bed: str, called: str, program: str, nbytes: int, hosts: str) ->
         network = ["--mca", "plm_rsh_agent", str(agent), "--mca", "btl", "tcp,self"]
         network += [word for part in ("btl", "oob") for word in ("--mca", f"{part}_tcp_if_include", "eth0")]
         where = ["--host", ",".join(f"{host}:1" for host in order), "-np", str(len(order))]
-        mpirun = ["mpirun", *MPI, *network, *where, program, *mpi_arguments(nbytes)]
+        mpirun = ["mpirun", *MPI, *network, *options, *where, program, *mpi_arguments(nbytes)]
         # `syncline testbed run` starts mpirun, so that no process is left if the bench is interrupted.
         return measure(bed, [str(agent), order[0], *mpirun], hosts.split(",")[0])
