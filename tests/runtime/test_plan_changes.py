@@ -42,6 +42,50 @@ def star(rank, ranks):
     yield wait()
 
 
+def test_rules_have_lanes_and_windows_of_their_own():
+    body = (
+        LOOP
+        + """
+    from syncline.runtime import Resources
+    with Communicator.join(resources=Resources(lanes=3)) as ranks:
+        for lanes, window in ((1, None), (2, 4096), (None, 4 << 20), (9, 1)):
+            rule = Rule("all_reduce", "ring", lanes=lanes, window=window, message=1024)
+            if ranks.rank == 0:
+                ranks.change_plans(Plans(rules=[rule]))
+            work(ranks)
+            if ranks.rank == 0:
+                assert ranks.plans.rules == [rule]
+        print("done")
+    """
+    )
+    assert run(3, body) == ["done"] * 3
+
+
+def test_ranks_that_spread_chunks_over_different_lanes_say_so():
+    body = """
+    import os
+    from syncline import SynclineError
+    rule = Rule("all_reduce", "ring", lanes=1 + int(os.environ["RANK"]), message=1024)
+    with Communicator.join(resources=Resources(lanes=3), plans=Plans(rules=[rule])) as ranks:
+        try:
+            ranks.all_reduce(array("f", [1.0] * 5000)).wait()
+        except SynclineError as error:
+            print(error.diagnostics[0]["message"])
+    """
+    said = run(2, body)
+    assert len(said) == 2 and all("plan" in each for each in said), said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "allowed"),
+    [({"lanes": 0}, "1 to 4,096"), ({"lanes": "2"}, "1 to 4,096"), ({"window": (4 << 20) + 1}, "1 to 4,194,304 bytes")],
+)
+def test_lanes_and_windows_out_of_range_are_refused(wrong, allowed):
+    with pytest.raises(SynclineError, match=f"{next(iter(wrong))}.*out of range") as refused:
+        with_racks(Plans(rules=[Rule("all_reduce", "ring", **wrong)]), 2)
+    assert allowed in str(refused.value)
+
+
 def test_one_rank_changes_the_plans_of_all():
     body = (
         LOOP

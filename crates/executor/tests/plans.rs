@@ -22,6 +22,8 @@ fn policy(algorithm: &str, order: Vec<u32>) -> PlanPolicy {
         file: None,
         by_rack: false,
         message: 4 << 10,
+        lanes: None,
+        window: None,
     };
     let network = NearFarNetwork {
         near_bytes_per_s: 1 << 30,
@@ -86,7 +88,9 @@ fn plans_change_while_operations_run() {
                     if done.load(Ordering::Relaxed) {
                         break;
                     }
-                    let policy = policy(plans[turn % plans.len()], orders[turn % orders.len()].clone());
+                    let mut policy = policy(plans[turn % plans.len()], orders[turn % orders.len()].clone());
+                    policy.rules[0].lanes = [None, Some(1), Some(2), Some(9)][turn % 4];
+                    policy.rules[0].window = [None, Some(1), Some(4 << 20)][turn % 3];
                     outcomes.push(propose(member, policy));
                 }
                 outcomes

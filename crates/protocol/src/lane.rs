@@ -2,7 +2,7 @@
 //! has no sockets, clocks or threads: a transport passes bytes in both directions.
 //!
 //! Chunk `c` belongs to lane `c mod lanes` on every rank, so that lanes share no chunks and need no locks for them
-//! (luo2020 3.2.4). At most once per operation, a lane looks up in the rank's [`PlanBook`], which has a lock, how the
+//! (luo2020 3.2.4). A rule may use fewer lanes than there are. At most once per operation, a lane looks up in the rank's [`PlanBook`], which has a lock, how the
 //! operation is run. The first lookup of a plan compiles it, outside the lock.
 //!
 //! A lane runs several chunks at a time, which begin in order and all follow the same script. A message that arrives

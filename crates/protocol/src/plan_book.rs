@@ -32,12 +32,16 @@ pub struct Rule {
     pub content: u64,
     /// Most bytes of a message, which determines the number of chunks.
     pub message: u64,
+    /// The most lanes that work on the chunks; `None` for all.
+    pub lanes: Option<u32>,
+    /// How far each lane sends ahead, in bytes; `None` for as far as in other operations.
+    pub window: Option<u64>,
 }
 
 impl Rule {
     /// A rule for vectors of any size, with a plan of the library.
     pub fn new(kind: CollectiveKind, algorithm: Arc<dyn Algorithm>, message: u64) -> Self {
-        Self { kind, above: 0, up_to: None, algorithm, content: 0, message }
+        Self { kind, above: 0, up_to: None, algorithm, content: 0, message, lanes: None, window: None }
     }
 }
 
@@ -350,7 +354,18 @@ impl Edition {
         let cut = Cut::new(operation, grain, &ranks[..book.ranks as usize], rule.message).map_err(bad)?;
         let digest = digest(&rule, &ranks);
         let edition = self.number;
-        Ok(Arc::new(Shape { operation: *operation, script, cut, digest, edition, ranks, seats: places }))
+        let Rule { lanes, window, .. } = rule;
+        Ok(Arc::new(Shape {
+            operation: *operation,
+            script,
+            cut,
+            digest,
+            edition,
+            ranks,
+            seats: places,
+            lanes,
+            window,
+        }))
     }
 
     /// Chooses the fastest plan for an operation, if the network is known. Sizes with the same number of binary
@@ -412,6 +427,8 @@ fn digest(rule: &Rule, ranks: &[u32]) -> u64 {
     hash.update(rule.algorithm.name());
     hash.update(rule.content.to_le_bytes());
     hash.update(rule.message.to_le_bytes());
+    // Which lane a chunk belongs to follows from it.
+    hash.update(rule.lanes.unwrap_or(0).to_le_bytes());
     ranks.iter().for_each(|rank| hash.update(rank.to_le_bytes()));
     leading_word(&hash.finalize())
 }
@@ -433,6 +450,30 @@ mod tests {
 
     fn selection(ranks: u32, rules: Vec<Rule>) -> Selection {
         Selection::of((0..ranks).collect(), rules)
+    }
+
+    #[test]
+    fn chunks_are_spread_over_the_lanes_of_the_rule_on_which_ranks_must_agree() {
+        let all_reduce = operation(CollectiveKind::AllReduce, 1000, Association::Arrival);
+        let shape = |lanes, window| {
+            let rule = Rule { lanes, window, ..rule(CollectiveKind::AllReduce, "ring") };
+            book(0, 4, vec![rule]).shape(1, &all_reduce).unwrap()
+        };
+        let (all, one, two, many) =
+            (shape(None, None), shape(Some(1), None), shape(Some(2), None), shape(Some(9), None));
+        let chunks_of = |shape: &Shape, lane| {
+            let first = shape.first_chunk(lane, 3);
+            (first..5).step_by(shape.lanes(3) as usize).collect::<Vec<u32>>()
+        };
+        let lanes = |shape: &Shape| [0, 1, 2].map(|lane| chunks_of(shape, lane));
+        assert_eq!(lanes(&all), [vec![0, 3], vec![1, 4], vec![2]]);
+        assert_eq!(lanes(&many), lanes(&all));
+        assert_eq!(lanes(&two), [vec![0, 2, 4], vec![1, 3], vec![]]);
+        assert_eq!(lanes(&one), [vec![0, 1, 2, 3, 4], vec![], vec![]]);
+        let digests: std::collections::BTreeSet<u64> =
+            [&all, &one, &two, &many].map(|shape| shape.digest).into();
+        assert_eq!(digests.len(), 4);
+        assert_eq!(shape(None, Some(1 << 20)).digest, all.digest, "a window is a rank's own");
     }
 
     fn book(member: u32, ranks: u32, rules: Vec<Rule>) -> PlanBook {

@@ -33,6 +33,12 @@ pub struct NamedRule {
     pub by_rack: bool,
     /// Most bytes of a message, which determines the number of chunks.
     pub message: u64,
+    /// The most lanes that work on the chunks; `None` for all.
+    #[serde(default)]
+    pub lanes: Option<u32>,
+    /// How far each lane sends ahead, in bytes; `None` for as far as in other operations.
+    #[serde(default)]
+    pub window: Option<u64>,
 }
 
 impl NamedRule {
@@ -55,8 +61,8 @@ impl NamedRule {
         };
         syncline_plan::registry::check(&*algorithm, self.kind, ranks)?;
         let content = self.file.as_ref().map_or(0, |text| leading_word(&Sha256::digest(text)));
-        let Self { kind, above, up_to, message, .. } = *self;
-        Ok(Rule { kind, above, up_to, algorithm, content, message })
+        let Self { kind, above, up_to, message, lanes, window, .. } = *self;
+        Ok(Rule { kind, above, up_to, algorithm, content, message, lanes, window })
     }
 
     /// Checks that the plan exists, whatever the number of ranks.
@@ -189,6 +195,8 @@ mod tests {
                 file: None,
                 by_rack,
                 message: 1 << 16,
+                lanes: None,
+                window: None,
             }],
             network: NearFarNetwork {
                 near_bytes_per_s: 1_000_000_000,

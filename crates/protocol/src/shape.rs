@@ -22,12 +22,26 @@ pub struct Shape {
     pub(crate) ranks: Vec<u32>,
     /// The seat of each member.
     pub(crate) seats: Vec<Option<u32>>,
+    /// The most lanes that work on the chunks; `None` for all.
+    pub(crate) lanes: Option<u32>,
+    /// How far each lane sends ahead, in bytes; `None` for as far as in other operations.
+    pub(crate) window: Option<u64>,
 }
 
 impl Shape {
     /// The member that has each seat: ranks, then hubs.
     pub fn ranks(&self) -> &[u32] {
         &self.ranks
+    }
+
+    /// Of how many lanes chunks are, of `all`: chunk `c` belongs to lane `c` modulo this number.
+    pub(crate) fn lanes(&self, all: u32) -> u32 {
+        self.lanes.map_or(all, |most| most.clamp(1, all))
+    }
+
+    /// The first chunk of a lane, of `all`. If it has none, a number after the last chunk.
+    pub(crate) fn first_chunk(&self, lane: u32, all: u32) -> u32 {
+        if lane < self.lanes(all) { lane } else { u32::MAX }
     }
 
     /// The seat of a member, if it has one.

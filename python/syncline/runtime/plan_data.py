@@ -13,6 +13,10 @@ from syncline.plans import Plan
 from syncline.runtime.racks import BY_RACK, by_rack, check, of_ranks
 from syncline.runtime.settings import Network, Plans, Rule
 
+MAX_BYTES = (1 << 63) - 1
+"""Largest size in bytes."""
+MAX_LANES, MAX_WINDOW = 4096, 4 << 20
+"""Most lanes of a job, and the largest window of a rule: peers may send 16 of them ahead, and 64 MiB."""
 PLAN_FILES = (".json", ".xml")
 """What the names of plan files and of MSCCL programs end in."""
 
@@ -35,7 +39,14 @@ def for_core(plans: Plans, world: int) -> dict[str, Any]:
         check(plans.rules, of)
 
     def rule_data(rule: Rule) -> dict[str, Any]:
-        data = {"kind": rule.kind, "above": rule.above, "up_to": rule.up_to, "message": rule.message}
+        data: dict[str, Any] = {
+            "kind": rule.kind,
+            "above": rule.above,
+            "up_to": rule.up_to,
+            "message": rule.message,
+        }
+        # Few rules have them, and a change of plans sends all rules to all ranks.
+        data |= {name: value for name in ("lanes", "window") if (value := getattr(rule, name)) is not None}
         own = own_plan(rule)
         if own is not None:
             return data | {"algorithm": own.name, "file": json.dumps(own.content)}
@@ -70,7 +81,15 @@ def from_core(data: dict[str, Any]) -> Plans:
     def rule(data: dict[str, Any]) -> Rule:
         file = data.get("file")
         algorithm = data["algorithm"] if file is None else Plan(json.loads(file))
-        return Rule(data["kind"], algorithm, data["up_to"], data["message"], data["above"])
+        return Rule(
+            data["kind"],
+            algorithm,
+            data["up_to"],
+            data["message"],
+            data["above"],
+            data.get("lanes"),
+            data.get("window"),
+        )
 
     network = data["network"]
     return Plans(
@@ -101,10 +120,16 @@ def _check(plans: Any) -> None:
         if not isinstance(rule.algorithm, str | Path | Plan):
             allowed = "a name, the path of a plan file, or a syncline.plans.Plan"
             raise bad_value("this is not a plan", shown(rule.algorithm), allowed=allowed)
-        sizes = {"message": (rule.message, 1), "up_to": (rule.up_to, 0), "above": (rule.above, 0)}
-        for name, (value, least) in sizes.items():
-            if value is not None and (not isinstance(value, int) or not least <= value < 1 << 63):
-                raise bad_value(f"`{name}` of a rule is out of range", shown(value), allowed=f"{least} bytes or more")
+        for name, value, least, most, unit in (
+            ("message", rule.message, 1, MAX_BYTES, " bytes"),
+            ("up_to", rule.up_to, 0, MAX_BYTES, " bytes"),
+            ("above", rule.above, 0, MAX_BYTES, " bytes"),
+            ("lanes", rule.lanes, 1, MAX_LANES, ""),
+            ("window", rule.window, 1, MAX_WINDOW, " bytes"),
+        ):
+            if value is not None and (not isinstance(value, int) or not least <= value <= most):
+                allowed = f"{least}{unit} or more" if most == MAX_BYTES else f"{least} to {most:,}{unit}"
+                raise bad_value(f"`{name}` of a rule is out of range", shown(value), allowed=allowed)
         if rule.up_to is not None and rule.up_to <= rule.above > 0:
             found = f"above {rule.above} and up to {rule.up_to} bytes"
             raise bad_value("a rule applies to no size", found, allowed="`up_to` larger than `above`")

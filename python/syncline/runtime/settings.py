@@ -28,7 +28,8 @@ class Rule:
     ``algorithm`` is a name as in scenarios, or a plan of your own: a :class:`syncline.plans.Plan`, or the path of a
     plan file or an MSCCL program, whose name ends in ``.json`` or ``.xml``. Every rank proves the plan. The rule
     applies to vectors of more than ``above`` and at most ``up_to`` bytes, without these to any. Vectors are cut so that
-    no message is larger than ``message`` bytes.
+    no message is larger than ``message`` bytes. With ``lanes`` only so many of the job's lanes work on them, and with
+    ``window`` each lane sends so many bytes ahead (at most 4 MiB) instead of those in :class:`Resources`.
     """
 
     kind: Collective
@@ -36,6 +37,8 @@ class Rule:
     up_to: int | None = None
     message: int = 64 << 10
     above: int = 0
+    lanes: int | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 Luo's Autotune (luo2020 4.2.3), on any plan: a change of speed, or a period, begins a round of *trials*. A trial runs
 all-reduces by other plans for some time, and keeps them if they are faster. The first trial assigns masters from
 measured rates (:mod:`~syncline.tuning.quicktune`), further ones move masters away from the rank that is most to blame
-(:mod:`~syncline.tuning.finetune`), and others try plans of the library and sizes of messages.
+(:mod:`~syncline.tuning.finetune`), and others try plans of the library, sizes of messages, windows and numbers of
+lanes.
 """
 
 from __future__ import annotations
@@ -77,6 +78,10 @@ class Settings:
     """Plans of the library to try, with ``two_level`` if there are racks."""
     messages: Sequence[int] = (32 << 10, 128 << 10)
     """Sizes of messages to try, beside 64 KiB."""
+    windows: Sequence[int] = (128 << 10, 2 << 20)
+    """Windows to try, in bytes, at most 4 MiB: how far each lane sends ahead."""
+    lanes: Sequence[int] = (1,)
+    """Numbers of lanes to try, if the job has more."""
     finetune: int = 6
     """Most trials of a round that move masters."""
 
@@ -97,6 +102,8 @@ class Settings:
                 lambda value: all(isinstance(each, str) for each in value),
             ),
             ("messages", (list, tuple), "a list of sizes in bytes", _are_sizes),
+            ("windows", (list, tuple), "a list of sizes in bytes", _are_sizes),
+            ("lanes", (list, tuple), "a list of numbers", _are_sizes),
             ("finetune", (int,), "a whole number, 0 or more", lambda value: value >= 0),
         ):
             value = getattr(self, name)
@@ -139,6 +146,15 @@ class _Choice:
     message: int = 64 << 10
     assignment: Assignment | None = None
     """The masters, if the plan has some."""
+    window: int | None = None
+    """How far each lane sends ahead; ``None`` for as far as in other operations."""
+    lanes: int | None = None
+    """How many lanes work on a vector; ``None`` for all."""
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes it differ from other choices."""
+        return self.algorithm, self.message, self.window, self.lanes
 
 
 class _Ended(Exception):  # noqa: N818 - it is no error
@@ -152,8 +168,7 @@ class Tuner:
     changes nothing) or ``off``. All ranks give the same arguments. Masters have groups if the job's plans have
     ``racks``. After :meth:`Communicator.renew <syncline.runtime.Communicator.renew>`, make a new tuner.
 
-    It changes only the rule for all-reduces of more than ``settings.above`` bytes; other rules remain. Lanes and
-    windows remain, too: they belong to connections.
+    It changes only the rule for all-reduces of more than ``settings.above`` bytes; other rules remain.
 
     Raises ``SynclineError`` (SL0102) if an argument is not allowed, or ``ranks`` is a group.
     """
@@ -191,7 +206,7 @@ class Tuner:
             return
         self._sampler = sampler
         self._choice = _Choice("the plans without the tuner", None)
-        self._tried: list[tuple[str | Plan | None, int]] = []
+        self._tried: list[tuple[Any, ...]] = []
         self._own = math.inf
         """The time over bytes of this rank at the last look, which may have waited longer than others did."""
         self._thread = threading.Thread(target=self._run, name="syncline tuner", daemon=True)
@@ -272,7 +287,7 @@ class Tuner:
                 break
             window = self._look()
         best = window.seconds_per_byte
-        self._tried = [(self._choice.algorithm, self._choice.message)]
+        self._tried = [self._choice.key]
         for candidate in self._candidates(window):
             known = best
             best, adopted = self._try(candidate, best, reason)
@@ -326,6 +341,14 @@ class Tuner:
         for message in self.settings.messages:
             if self._choice.algorithm is not None:
                 yield replace(self._choice, name=f"messages of {message} bytes", message=message)
+        for bytes_ahead in self.settings.windows:
+            if self._choice.algorithm is not None:
+                yield replace(self._choice, name=f"windows of {bytes_ahead} bytes", window=bytes_ahead)
+        there = 1 + max((connection.lane for connection in self._ranks.connections), default=0)
+        for lanes in self.settings.lanes:
+            if self._choice.algorithm is not None and lanes < there:
+                name = "one lane" if lanes == 1 else f"{lanes} lanes"
+                yield replace(self._choice, name=name, lanes=lanes)
 
     def _is_hopeless(self, window: Window) -> bool:
         """Whether plans in which all ranks send as much are not worth a trial.
@@ -345,9 +368,9 @@ class Tuner:
 
         Returns the time over bytes with the plans that are in force afterwards, and whether these are the new ones.
         """
-        if (candidate.algorithm, candidate.message) in self._tried:
+        if candidate.key in self._tried:
             return before, False
-        self._tried.append((candidate.algorithm, candidate.message))
+        self._tried.append(candidate.key)
         if self.mode == "observe":
             self._decide(reason, candidate, before, math.nan, why="only observed")
             return before, False
@@ -425,7 +448,14 @@ class Tuner:
         rules = [rule for rule in present.rules if rule not in tuned]
         rule = None
         if choice.algorithm is not None:
-            rule = Rule("all_reduce", choice.algorithm, message=choice.message, above=self.settings.above)
+            rule = Rule(
+                "all_reduce",
+                choice.algorithm,
+                message=choice.message,
+                above=self.settings.above,
+                lanes=choice.lanes,
+                window=choice.window,
+            )
             rules.insert(0, rule)
         first = self._ranks.change_plans(replace(present, rules=rules))
         self._ranks._tuned = () if rule is None else (rule,)  # noqa: SLF001

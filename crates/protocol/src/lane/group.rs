@@ -152,7 +152,8 @@ impl Group {
             let Some(running) = &known.running else { return false };
             let Some(seat) = self.seat(&known.shape, member) else { return false };
             let end = if all { known.shape.cut.chunks() } else { running.next.min(known.shape.cut.chunks()) };
-            (lane.index..end).step_by(lane.lanes as usize).any(|number| {
+            let first = known.shape.first_chunk(lane.index, lane.lanes);
+            (first..end).step_by(known.shape.lanes(lane.lanes) as usize).any(|number| {
                 let chunk = running.chunks.get(&number);
                 if chunk.is_none() && number < running.next {
                     return false;
@@ -174,13 +175,21 @@ impl Group {
         })
     }
 
+    /// How the operation of the next chunk is run.
+    pub(super) fn next_shape(&self) -> Option<&Shape> {
+        self.operations.values().find_map(|known| {
+            let running = known.running.as_ref()?;
+            (running.next < known.shape.cut.chunks()).then_some(&*known.shape)
+        })
+    }
+
     /// The next chunk to begin, and its operation.
     pub(super) fn next_chunk(&mut self, lanes: u32) -> Option<(u64, u32)> {
         self.operations.iter_mut().find_map(|(&sequence, known)| {
             let running = known.running.as_mut()?;
             let chunk = running.next;
             (chunk < known.shape.cut.chunks()).then(|| {
-                running.next = running.next.saturating_add(lanes);
+                running.next = running.next.saturating_add(known.shape.lanes(lanes));
                 (sequence, chunk)
             })
         })

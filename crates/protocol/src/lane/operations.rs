@@ -112,7 +112,8 @@ impl Operations {
                 .map_err(|error| PeerError { rank, error })?;
         }
         let chunks = started.shape.cut.chunks();
-        let left = chunks.saturating_sub(index).div_ceil(self.flow.lanes);
+        let next = started.shape.first_chunk(index, self.flow.lanes);
+        let left = chunks.saturating_sub(next).div_ceil(started.shape.lanes(self.flow.lanes));
         known.shape = Arc::clone(&started.shape);
         let gone = (!group.gone.is_empty())
             .then(|| {
@@ -124,7 +125,7 @@ impl Operations {
         let known = group.operations.get_mut(&sequence).expect("put there above");
         known.running = Some(Running {
             started,
-            next: index,
+            next,
             left,
             chunks: BTreeMap::new(),
             announced_to: BTreeSet::new(),
@@ -238,7 +239,8 @@ impl Operations {
             return Err(unknown);
         };
         let Shape { script, cut, .. } = &*known.shape;
-        let ours = header.chunk < cut.chunks() && header.chunk % self.flow.lanes == lane.index;
+        let lanes = known.shape.lanes(self.flow.lanes);
+        let ours = header.chunk < cut.chunks() && header.chunk % lanes == lane.index;
         let seat = place.and_then(|place| known.shape.seat(place));
         let step = seat.and_then(|seat| script.incoming(seat, number)).filter(|_| ours);
         let step = step.ok_or(unknown)?;
@@ -361,13 +363,15 @@ impl Operations {
         let Some(group) = groups.get_mut(slot).filter(|group| group.ready()) else {
             return false;
         };
+        let window = group.next_shape().and_then(|shape| shape.window);
+        let window = window.map_or(self.flow.window, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let room = group.running < 2
             || group.running < MAX_RUNNING
                 && group.running_bytes < self.most_running_bytes
-                && group.window_used < self.flow.window;
+                && group.window_used < window;
         // The oldest running chunk may wait for others while all later ones complete.
         let span = group.spans.first().map_or(0, |oldest| group.begun - oldest);
-        let most = SPAN * self.flow.window as u64 + group.window_used as u64;
+        let most = SPAN.saturating_mul(window as u64).saturating_add(group.window_used as u64);
         if !room || span > most {
             return false;
         }
