@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 FREEDOM = 4.0
 """Degrees of freedom of the noise."""
 PRIOR = 3.0
-"""Number of values that the level from the tree counts as."""
+"""Number of values that the level from the tree counts as, before it is estimated."""
+MAX_PRIOR = 1e4
+"""The most that this is."""
 MIN_SIGMA = 1e-3
 """Smallest noise, as a share of the distance: 0.1 %."""
+GRID = 0.5
+"""Levels that are nearer to each other than this share of the noise count as equal when hosts are placed."""
+HEAT = 1.0
+"""First temperature of :func:`anneal`: at 1, each host draws its group from the posterior."""
+SWEEPS = 40
+"""Rounds of :func:`anneal`."""
 _ROUNDS = 3
 """Rounds in which levels and weights are computed from each other."""
 
@@ -63,31 +71,39 @@ class Blocks:
     """The same from the tree of groups; on the diagonal, the mean within groups."""
     sigma: float
     """Scale of the noise of logarithms."""
-    weights: Floats
-    """Weight of each value."""
+    free: float
+    """Effective number of free levels: those of the tree, and the share that each pair of groups has of its own."""
 
     def scores(self, values: Values, groups: Ints) -> Floats:
         """Log-likelihood of each value, given the group of each host."""
-        residuals = (values.logs - self.levels[groups[values.a], groups[values.b]]) / self.sigma
-        return np.asarray(-(FREEDOM + 1) / 2 * np.log1p(residuals**2 / FREEDOM) - np.log(self.sigma), dtype=np.float64)
+        return self._likely(values.logs - self.levels[groups[values.a], groups[values.b]])
 
     def placements(self, values: Values, groups: Ints, levels: Floats | None = None) -> Floats:
-        """Log-likelihood of each host (row) in each group (column), up to a constant of the host.
+        """Log-likelihood of each host (row) in each group (column), with the groups of all other hosts as they are.
 
-        Hosts whose group is -1 count nothing for others. ``levels`` replaces the levels of this partition.
+        Hosts whose group is -1 count nothing for others. ``levels`` replaces the levels of this partition: a row for
+        each column of the result. Levels within :data:`GRID` of each other count as equal, which keeps this fast: a
+        data centre has many pairs of groups, but few distances between them.
         """
         count = len(self.levels)
         levels = self.levels if levels is None else levels
-        sums: Floats = np.zeros(values.hosts * count)
-        totals: Floats = np.zeros(values.hosts * count)
-        for near, far in ((values.a, values.b), (values.b, values.a)):
-            known = groups[far] >= 0
-            at = near[known] * count + groups[far][known]
-            totals += np.bincount(at, self.weights[known], values.hosts * count)
-            sums += np.bincount(at, (self.weights * values.logs)[known], values.hosts * count)
-        by_group, weight = sums.reshape(-1, count), totals.reshape(-1, count)
-        found = (by_group @ levels - 0.5 * weight @ levels**2) / self.sigma**2
-        return np.asarray(found, dtype=np.float64)
+        known_a, known_b = groups[values.b] >= 0, groups[values.a] >= 0
+        at = np.concatenate(
+            [(values.a * count + groups[values.b])[known_a], (values.b * count + groups[values.a])[known_b]]
+        )
+        steps = np.round(levels / (GRID * self.sigma))
+        found: Floats = np.zeros((values.hosts, len(levels)))
+        for step in np.unique(steps):
+            near = steps == step
+            likely = self._likely(values.logs - levels[near].mean())
+            sums = np.bincount(at, np.concatenate([likely[known_a], likely[known_b]]), values.hosts * count)
+            found += sums.reshape(-1, count) @ near.T.astype(np.float64)
+        return found
+
+    def _likely(self, residuals: Floats) -> Floats:
+        """Log-density of noise, up to a constant."""
+        scaled = (residuals / self.sigma) ** 2
+        return np.asarray(-(FREEDOM + 1) / 2 * np.log1p(scaled / FREEDOM) - np.log(self.sigma), dtype=np.float64)
 
 
 def tree(sums: Floats, counts: Floats) -> Floats:
@@ -126,33 +142,89 @@ def tree(sums: Floats, counts: Floats) -> Floats:
 
 
 def fit(values: Values, groups: Ints, count: int) -> Blocks:
-    """The levels of a partition into ``count`` groups. Values of hosts whose group is -1 are unused, with weight 1."""
+    """The levels of a partition into ``count`` groups. Values of hosts whose group is -1 are unused."""
     a, b = groups[values.a], groups[values.b]
     known = (a >= 0) & (b >= 0)
     a, b, logs = a[known], b[known], values.logs[known]
     weights = np.ones(len(logs))
     sigma = MIN_SIGMA
     levels = means = np.zeros((count, count))
-    for _ in range(_ROUNDS):
+    prior = PRIOR
+    for turn in range(_ROUNDS):
         counts: Floats = np.bincount(a * count + b, weights, count**2).reshape(count, count).astype(np.float64)
         sums: Floats = np.bincount(a * count + b, weights * logs, count**2).reshape(count, count).astype(np.float64)
         sums, counts = sums + sums.T, counts + counts.T
         within = np.trace(sums) / np.trace(counts) if np.trace(counts) > 0 else float(logs.min(initial=np.inf))
         means = tree(sums, counts)
         np.fill_diagonal(means, within if np.isfinite(within) else 0.0)
-        levels = (sums + PRIOR * means) / (counts + PRIOR)
+        if turn:
+            prior = _prior(sums, counts, means, sigma)
+        levels = (sums + prior * means) / (counts + prior)
         residuals = logs - levels[a, b]
         sigma = max(float(np.sqrt(np.average(residuals**2, weights=weights))), MIN_SIGMA) if len(logs) else 1.0
         weights = (FREEDOM + 1) / (FREEDOM + (residuals / sigma) ** 2)
-    whole = np.ones(len(values.logs))
-    whole[known] = weights
-    return Blocks(levels, means, sigma, whole)
+    free = count + float((counts / (counts + prior))[np.triu_indices(count)].sum()) if len(logs) else 0.0
+    return Blocks(levels, means, sigma, free)
+
+
+def _prior(sums: Floats, counts: Floats, means: Floats, sigma: float) -> float:
+    """Number of values that a level from the tree counts as: ``(sigma / tau)^2``.
+
+    ``tau`` is how far levels really are from those of the tree, beyond what noise explains (DerSimonian and Laird 1986).
+    In a network that is a tree it is 0, between cities it is large.
+    """
+    upper = np.triu(counts > 0)
+    of_pairs = counts[upper] * np.where(np.eye(len(counts), dtype=bool), 0.5, 1.0)[upper]
+    apart = sums[upper] / counts[upper] - means[upper]
+    excess = float((of_pairs * apart**2).sum()) / sigma**2 - len(of_pairs)
+    return min(float(of_pairs.sum()) / max(excess, 1e-12), MAX_PRIOR)
+
+
+def evidence(values: Values, groups: Ints) -> float:
+    """How well a partition explains the values, less what its choice costs; partitions are compared by it.
+
+    It is the integrated classification likelihood (Biernacki, Celeux and Govaert 2000): the groups of hosts cost the
+    logarithm of the number of partitions into groups of these sizes, and each free level half that of the values. So
+    noise alone makes ``k`` groups look better than one with a probability of about ``exp(-difference)``.
+    """
+    groups, count = numbered(groups)
+    found = fit(values, groups, count)
+    sizes = np.bincount(groups)
+    choice = float((sizes * np.log(values.hosts / sizes)).sum()) + (count - 1) / 2 * np.log(values.hosts)
+    return float(found.scores(values, groups).sum()) - choice - found.free / 2 * float(np.log(max(len(values.logs), 2)))
 
 
 def numbered(groups: Ints) -> tuple[Ints, int]:
     """The same partition with groups 0, 1, 2 and so on, and their number."""
     names, found = np.unique(groups, return_inverse=True)
     return found.astype(np.int64), len(names)
+
+
+def anneal(
+    values: Values, groups: Ints, random: np.random.Generator, *, heat: float = HEAT, sweeps: int = SWEEPS
+) -> Ints:
+    """Moves hosts between groups by simulated annealing, then as :func:`refine` does. Groups may vanish.
+
+    In each sweep half of the hosts draw a group, with the posterior probability of each group raised to one over the
+    temperature, which falls from ``heat`` to a tenth of it. The probability of a group before anything is measured
+    grows with its size. This leaves partitions in which moving any single host is worse, although moving several would
+    be better.
+    """
+    for turn in range(sweeps):
+        groups, count = numbered(groups)
+        if count < 2:
+            return groups
+        temperature = heat * 0.1 ** (turn / max(sweeps - 1, 1))
+        likely = fit(values, groups, count).placements(values, groups) + size_prior(groups, count)
+        drawn = (likely + temperature * random.gumbel(size=likely.shape)).argmax(axis=1)
+        groups = np.where(random.random(values.hosts) < 0.5, drawn, groups)
+    return refine(values, groups)
+
+
+def size_prior(groups: Ints, count: int) -> Floats:
+    """Logarithm of how many other hosts are in each group (column), for each host (row); finite if there are none."""
+    others = np.bincount(groups[groups >= 0], minlength=count) - (groups[:, None] == np.arange(count))
+    return np.asarray(np.log(np.maximum(others, 0.1)), dtype=np.float64)
 
 
 def refine(values: Values, groups: Ints, rounds: int = 12) -> Ints:
@@ -166,7 +238,7 @@ def refine(values: Values, groups: Ints, rounds: int = 12) -> Ints:
     for turn in range(rounds):
         if count < 2:
             break
-        likely = fit(values, groups, count).placements(values, groups)
+        likely = fit(values, groups, count).placements(values, groups) + size_prior(groups, count)
         best = likely.argmax(axis=1)
         moves = (likely[hosts, best] > likely[hosts, groups] + 1e-9) & ((hosts + turn) % 2 == 0)
         still = 0 if moves.any() else still + 1

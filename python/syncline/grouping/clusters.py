@@ -21,9 +21,9 @@ ROUNDS = 50
 
 
 def counts(first: int, most: int) -> list[int]:
-    """Numbers of groups to try: from ``first``, each a fifth larger, up to ``most``; at least ``first``."""
+    """Numbers of groups to try: from ``first``, each a third larger, up to ``most``; at least ``first``."""
     found = [first]
-    while (following := max(found[-1] + 1, round(1.2 * found[-1]))) <= most:
+    while (following := max(found[-1] + 1, round(4 / 3 * found[-1]))) <= most:
         found.append(following)
     return found
 

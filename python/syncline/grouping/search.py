@@ -32,10 +32,8 @@ if TYPE_CHECKING:
     from syncline.grouping.arrays import Floats, Ints
 
 LIMIT = 0.001
-"""Largest p-value of groups that are reported, after the numbers of groups that were compared. The test takes pairs as
-independent, so chance finds groups a little more often than that."""
-MARGIN = 3.0
-"""Log-likelihood by which a larger number of groups must predict better: less is chance."""
+"""Largest p-value of groups that are reported. The test takes pairs as independent, so chance passes it a little more
+often than that; groups must also have more evidence than one group."""
 MIN_HOSTS = 4
 """Fewest hosts that can be grouped."""
 MIN_PAIRS = 2
@@ -49,8 +47,10 @@ _FOLDS = 5
 _MANY = 4096
 """Values from which one part is enough."""
 _MAX_GROUPS = 256
-_PATIENCE = 4
-"""Numbers of groups that may predict worse than the best one before the search ends."""
+_PATIENCE = 6
+"""Numbers of groups that may have less evidence than the best one before the search ends."""
+_WORK = 1_000_000
+"""Values that annealing from one start may read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,19 +88,23 @@ def find(
     of_pairs = measured.round_trips if settings.by == "rtt" else measured.rates
     values = _values(measured, of_pairs, settings.by)
     tell(0.0, "groups")
-    wanted = _candidates(values.hosts, settings.groups)
-    chosen, score, p_value = _choose(values, wanted, settings, tell)
-    if settings.groups == "auto" and p_value > LIMIT:
-        chosen = 1
-    tell(0.7, "embedding")
     place = _embed(values, settings)
     final = _without_heights(values, place)
-    second = clusters.ward(place.coordinates, [chosen])[chosen]
-    if chosen == 1:
-        labels, method = np.zeros(values.hosts, dtype=np.int64), "held-out values: one group"
+    tell(0.2, "groups")
+    start, labels = _best(final, place, _candidates(values.hosts, settings.groups), settings, tell)
+    tell(0.8, "certainty")
+    score, p_value = _certainty(values, start, settings)
+    count = blocks.numbered(labels)[1]
+    if settings.groups == "auto" and (count == 1 or p_value > LIMIT):
+        count, labels, method = 1, np.zeros(values.hosts, dtype=np.int64), "one group"
     else:
+        method = "Ward's method on the embedding, refined by a block model"
+    second = clusters.ward(place.coordinates, [count])[count]
+    balance = settings.balance if settings.balance is not None else None if settings.groups == "auto" else BALANCE
+    if balance is not None and count > 1:
         tell(0.9, "clusters")
-        labels, method = _labels(final, place, second, chosen, settings)
+        labels = clusters.balanced(place.coordinates, count, balance, seed=settings.seed, start=second)
+        method = f"balanced k-means, sizes within {balance:.0%} of equal ones".replace("%", " %")
     return Grouping(
         hosts=measured.hosts,
         groups=tuple(_by_first(labels)),
@@ -169,7 +173,7 @@ def _candidates(hosts: int, groups: int | str) -> list[int]:
         return [groups]
     if groups == "sqrt":
         return [max(2, round(math.sqrt(hosts)))]
-    return clusters.counts(2, min(_MAX_GROUPS, max(2, hosts // 2)))
+    return clusters.counts(2, min(_MAX_GROUPS, max(2, hosts // 3)))
 
 
 def _embed(values: blocks.Values, settings: Settings) -> Embedding:
@@ -191,59 +195,56 @@ def _without_heights(values: blocks.Values, place: Embedding) -> blocks.Values:
     return blocks.Values(values.hosts, values.a, values.b, values.logs - own[values.a] - own[values.b])
 
 
-def _choose(
-    values: blocks.Values, wanted: Iterable[int], settings: Settings, tell: Callable[[float, str], None]
-) -> tuple[int, float, float]:
-    """The number of groups whose levels best predict values that were kept back, with score and p-value.
+def _groups(values: blocks.Values, start: Ints, settings: Settings) -> Ints:
+    """The partition that the block model reaches from ``start``; the more values, the fewer sweeps it needs."""
+    random = np.random.default_rng([settings.seed, len(values.logs)])
+    sweeps = min(max(_WORK // len(values.logs), 2), blocks.SWEEPS)
+    return blocks.merge(values, blocks.anneal(values, start, random, sweeps=sweeps))
 
-    The number is 1 if no groups predict better than one group.
-    """
-    wanted = sorted(wanted)
+
+def _best(
+    values: blocks.Values,
+    place: Embedding,
+    wanted: list[int],
+    settings: Settings,
+    tell: Callable[[float, str], None],
+) -> tuple[int, Ints]:
+    """The number of groups to start from whose partition has the most evidence, and the partition."""
+    cuts = clusters.ward(place.coordinates, wanted)
+    if len(wanted) == 1:
+        return wanted[0], cuts[wanted[0]]
+    best = (blocks.evidence(values, np.zeros(values.hosts, dtype=np.int64)), 1, np.zeros(values.hosts, dtype=np.int64))
+    worse = 0
+    for at, count in enumerate(wanted):
+        tell(0.2 + 0.6 * at / len(wanted), f"{count} groups")
+        groups = _groups(values, cuts[count], settings)
+        found = blocks.evidence(values, groups)
+        worse = 0 if found > best[0] else worse + 1
+        if found > best[0]:
+            best = (found, count, groups)
+        if best[1] > 1 and worse >= _PATIENCE:
+            break
+    return best[1], best[2]
+
+
+def _certainty(values: blocks.Values, start: int, settings: Settings) -> tuple[float, float]:
+    """Score and p-value of groups that are found from ``start`` groups, by values that were kept back."""
+    if start == 1:
+        return 0.5, 1.0
     random = np.random.default_rng([settings.seed, len(values.logs)])
     fold = random.permutation(len(values.logs)) % _FOLDS
-    turns = _FOLDS if len(values.logs) < _MANY else 1
-    parts = []
-    for turn in range(turns):
+    inside, between = [], []
+    for turn in range(_FOLDS if len(values.logs) < _MANY else 1):
         train, test = values.only(np.flatnonzero(fold != turn)), values.only(np.flatnonzero(fold == turn))
         place = _embed(train, settings)
         train, test = _without_heights(train, place), _without_heights(test, place)
-        parts.append((train, test, place.coordinates, clusters.ward(place.coordinates, range(1, max(wanted) + 1))))
-
-    def quality(count: int) -> tuple[float, list[Floats], list[Floats], int]:
-        """The log-likelihood of the values kept back, these values within and between groups, and the groups left."""
-        total, inside, between, left = 0.0, [], [], []
-        for train, test, _, cut in parts:
-            groups = blocks.merge(train, blocks.refine(train, cut[count])) if count > 1 else cut[1]
-            groups, own = blocks.numbered(groups)
-            total += float(blocks.fit(train, groups, own).scores(test, groups).sum())
-            left.append(own)
-            same = groups[test.a] == groups[test.b]
-            own_levels = _own_levels(train)
-            logs = test.logs - own_levels[test.a] - own_levels[test.b]
-            inside.append(logs[same])
-            between.append(logs[~same])
-        return total, inside, between, sorted(left)[len(left) // 2]
-
-    best, most = 1, quality(1)
-    if len(wanted) == 1:
-        best, most = wanted[0], quality(wanted[0])
-    else:
-        worse = 0
-        for at, count in enumerate(wanted):
-            tell(0.1 + 0.6 * at / len(wanted), f"{count} groups")
-            found = quality(count)
-            better = found[0] > most[0] + MARGIN
-            worse = 0 if better else worse + 1
-            if better:
-                best, most = count, found
-            if best > 1 and worse >= _PATIENCE:
-                break
-    if best == 1 or most[3] == 1:
-        return best if len(wanted) == 1 else 1, 0.5, 1.0
-    score, p_value = _compare(np.concatenate(most[1]), np.concatenate(most[2]))
-    # The best of several numbers of groups was chosen by the same values (Bonferroni).
-    p_value = min(p_value * len(wanted), 1.0)
-    return (best if len(wanted) == 1 else most[3]), score, p_value
+        groups = _groups(train, clusters.ward(place.coordinates, [start])[start], settings)
+        same = groups[test.a] == groups[test.b]
+        own_levels = _own_levels(train)
+        logs = test.logs - own_levels[test.a] - own_levels[test.b]
+        inside.append(logs[same])
+        between.append(logs[~same])
+    return _compare(np.concatenate(inside), np.concatenate(between))
 
 
 def _own_levels(values: blocks.Values) -> Floats:
@@ -260,28 +261,6 @@ def _compare(inside: Floats, between: Floats) -> tuple[float, float]:
         return 0.5, 1.0
     test = needed("scipy.stats", "scipy").mannwhitneyu(inside, between, alternative="less", method="asymptotic")
     return float(1 - test.statistic / (len(inside) * len(between))), float(test.pvalue)
-
-
-def _labels(values: blocks.Values, place: Embedding, second: Ints, count: int, settings: Settings) -> tuple[Ints, str]:
-    """Group of each host, and the method in words."""
-    given = settings.groups != "auto"
-    balance = settings.balance if settings.balance is not None else BALANCE if given else None
-    if balance is not None:
-        labels = clusters.balanced(place.coordinates, count, balance, seed=settings.seed, start=second)
-        return labels, f"balanced k-means, sizes within {balance:.0%} of equal ones".replace("%", " %")
-    means = needed("sklearn.cluster", "scikit-learn").KMeans(count, n_init=4, random_state=settings.seed)
-    starts = (np.asarray(means.fit_predict(place.coordinates), dtype=np.int64), second)
-    found = []
-    for at, start in enumerate(starts):
-        groups = blocks.merge(values, blocks.refine(values, start))
-        groups, own = blocks.numbered(groups)
-        likely = float(blocks.fit(values, groups, own).scores(values, groups).sum())
-        # The integrated classification likelihood (Biernacki, Celeux and Govaert 2000): the group of each host costs
-        # the logarithm of their number, and each level, of which a tree has as many, half that of the values.
-        cost = values.hosts * math.log(own) + own * math.log(len(values.logs)) / 2
-        found.append((likely - cost, -at, groups))
-    best = max(found, key=lambda each: each[:2])
-    return best[2], f"{('k-means', 'Ward')[-best[1]]} on the embedding, refined by a block model"
 
 
 def _by_first(labels: Ints) -> list[int]:

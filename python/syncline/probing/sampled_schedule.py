@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from syncline.grouping.arrays import Floats, Ints
 
     Round = list[tuple[int, int]]
-    Rounds = Generator[Round, None, None]
+    Rounds = Generator[Round, None, int]
 
 CORE = 0.25
 """Share of a cell's probes that its first core may use."""
@@ -48,17 +48,14 @@ RESERVE = 0.12
 """Share of all probes that is kept for uncertain hosts."""
 SMALLEST = 6
 """Fewest hosts of a cell that is divided."""
-SURE = 0.95
+SURE = 0.8
 """Probability of a group from which on a host is added to it."""
 CERTAIN = 0.999
-"""Probability from which on a host is not probed any more."""
-NEW = 0.3
-"""Weight of a new group, relative to an existing one."""
-MIN_Z = 3.0
-"""Standard errors by which groups must predict values of a core better than one group."""
-COMPARED = 4
-"""Rounds of probes between the hosts of two groups that are near each other, at a time."""
-_FOLDS = 3
+"""Probability from which on a host is not probed any more while others are less certain."""
+CLEAR = 5.0
+"""Evidence by which groups of a core must exceed one group: noise alone reaches it in one of e^5 = 150 cores."""
+SWEEPS = 12
+"""Sweeps of annealing of a core, of which all pairs are known."""
 
 
 def probes(hosts: int) -> int:
@@ -126,10 +123,7 @@ def _key(a: int, b: int) -> tuple[int, int]:
 def _search(state: _State) -> Rounds:
     everyone = np.arange(state.hosts, dtype=np.int64)
     yield from _cell(state, everyone, state.left * (1 - RESERVE))
-    groups, count = blocks.numbered(state.groups)
-    if count > 1:
-        yield from _add(state, everyone, groups, state.left, settled=True)
-    yield from _compare(state, groups)
+    yield from _doubt(state)
     # Without groups, or when all near pairs are known, every pair that is left is as good as any other.
     while state.left:
         before = state.left
@@ -137,78 +131,70 @@ def _search(state: _State) -> Rounds:
             if fresh := state.take(pairs):
                 yield fresh
             if not state.left:
-                return
+                return 0
         if state.left == before:
             state.asked.clear()
+    return 0
 
 
-def _compare(state: _State, groups: Ints) -> Rounds:
-    """Probes pairs within groups and between groups that are near each other, to tell parts of racks from racks."""
+def _doubt(state: _State) -> Rounds:
+    """Spends what is left on the hosts whose groups are least certain, with all groups open to change."""
     everyone = np.arange(state.hosts, dtype=np.int64)
-    done: set[tuple[int, int]] = set()
+    used = 0
     while state.left:
-        groups, count = blocks.numbered(groups)
-        near = blocks.fit(state.among(everyone), groups, count).tree + 0.05 * state.random.random((count, count))
-        couples: list[tuple[int, int]] = []
-        taken: set[int] = set()
-        for at in np.argsort(near, axis=None).tolist():
-            a, b = divmod(at, count)
-            if a < b and not {a, b} & taken and (a, b) not in done:
-                taken |= {a, b}
-                couples.append((a, b))
-        done.update(couples)
-        before = state.left
-        members = [np.flatnonzero((groups == a) | (groups == b)) for a, b in couples]
-        yield from _together([_some(state, hosts, COMPARED) for hosts in members])
-        if state.left == before:
-            return
-
-
-def _some(state: _State, hosts: Ints, rounds: int) -> Rounds:
-    """A few rounds of pairs of some hosts."""
-    for at, pairs in enumerate(tournament(state.random.permutation(hosts).tolist())):
-        if at == rounds:
-            return
-        if fresh := state.take(pairs):
-            yield fresh
+        values = state.among(everyone)
+        groups = blocks.anneal(values, state.groups, state.random, heat=1.0, sweeps=4)
+        groups, count = blocks.numbered(blocks.merge(values, groups))
+        state.groups = groups
+        if count < 2:
+            return used
+        model = blocks.fit(values, groups, count)
+        chances = _chances(model, values, groups, new=False)
+        most = chances.max(axis=1)
+        order = np.argsort(most, kind="stable")[: max(int((most < CERTAIN).sum()), state.hosts // 8)]
+        pairs = state.take(_partners(state, everyone, groups, order, chances))
+        if not pairs:
+            return used
+        used += len(pairs)
+        yield pairs
+    return used
 
 
 def _cell(state: _State, hosts: Ints, budget: float) -> Rounds:
-    """Divides a cell into groups, and these in turn. Uses about ``budget`` probes at most."""
-    start = state.left
+    """Divides a cell into groups, and these in turn. Uses about ``budget`` probes at most; returns how many."""
+    used = 0
     size = _core_size(len(hosts), CORE * budget)
     values = state.among(hosts)
     known = np.bincount(values.a, minlength=len(hosts)) + np.bincount(values.b, minlength=len(hosts))
     order = np.argsort(-(known + 0.5 * state.random.random(len(hosts))), kind="stable")
     while True:
         if size < SMALLEST:
-            return
+            return used
         core = order[:size]
         for pairs in tournament(hosts[state.random.permutation(core)].tolist()):
             if fresh := state.take(pairs):
+                used += len(fresh)
                 yield fresh
         of_core, count = _divide(state, hosts[core])
         larger = min(len(hosts), int(1.25 * size) + 1)
-        if (
-            count > 1
-            or size == len(hosts)
-            or start - state.left + _pairs(larger) - _pairs(size) > LARGEST_CORE * budget
-        ):
+        if count > 1 or size == len(hosts) or used + _pairs(larger) - _pairs(size) > LARGEST_CORE * budget:
             break
         size = larger
     if count < 2:
-        return
+        return used
     groups = np.full(len(hosts), -1, dtype=np.int64)
     groups[core] = of_core
-    yield from _add(state, hosts, groups, ADDED * (budget - (start - state.left)))
-    groups, count = blocks.numbered(blocks.merge(state.among(hosts), groups))
+    used += yield from _add(state, hosts, groups, ADDED * (budget - used))
+    values = state.among(hosts)
+    groups, count = blocks.numbered(blocks.merge(values, blocks.anneal(values, groups, state.random)))
     if count < 2:
-        return
+        return used
     first = int(state.groups.max()) + 1
     state.groups[hosts] = first + groups
-    rest = max(budget - (start - state.left), 0.0)
+    rest = max(budget - used, 0.0)
     cells = [hosts[groups == group] for group in range(count)]
-    yield from _together([_cell(state, cell, rest * len(cell) / len(hosts)) for cell in cells])
+    used += yield from _together([_cell(state, cell, rest * len(cell) / len(hosts)) for cell in cells])
+    return used
 
 
 def _pairs(hosts: int) -> int:
@@ -222,6 +208,7 @@ def _core_size(hosts: int, budget: float) -> int:
 
 def _together(searches: list[Rounds]) -> Rounds:
     """Runs searches among different hosts at the same time: each round has the pairs of all of them."""
+    used = 0
     while searches:
         pairs: Round = []
         running = []
@@ -232,53 +219,36 @@ def _together(searches: list[Rounds]) -> Rounds:
                 running.append(search)
         searches = running
         if pairs:
+            used += len(pairs)
             yield pairs
+    return used
 
 
 def _divide(state: _State, core: Ints) -> tuple[Ints, int]:
-    """Groups of a core, and their number: those whose levels best predict values that were kept back."""
+    """Groups of a core, and their number: those with the most evidence; one group if it is not clearly less likely."""
     values, hosts = state.among(core), len(core)
-    one = np.zeros(hosts, dtype=np.int64)
+    best: Ints = np.zeros(hosts, dtype=np.int64)
     if len(values.logs) < 2 * hosts:
-        return one, 1
-    counts = clusters.counts(1, hosts // 3)
-    fold = state.random.permutation(len(values.logs)) % _FOLDS
-    scores: dict[int, list[Floats]] = {count: [] for count in counts}
-    for turn in range(_FOLDS):
-        train, test = values.only(np.flatnonzero(fold != turn)), values.only(np.flatnonzero(fold == turn))
-        for count, groups in _partitions(train, counts).items():
-            groups, own = blocks.numbered(groups)
-            scores[count].append(blocks.fit(train, groups, own).scores(test, groups))
-    whole = {count: np.concatenate(each) for count, each in scores.items()}
-    best = max(counts, key=lambda count: float(whole[count].sum()))
-    gain = whole[best] - whole[1]
-    if best == 1 or gain.sum() < MIN_Z * gain.std() * math.sqrt(len(gain)):
-        return one, 1
-    return blocks.numbered(_partitions(values, [best])[best])
+        return best, 1
+    ends, dimensions = (values.a, values.b), min(DIMENSIONS, hosts - 1)
+    place = embed(hosts, ends, values.beyond_the_nearest(), dimensions=dimensions, alpha=1.0, starts=1, steps=100)
+    most = blocks.evidence(values, best) + CLEAR
+    for start in clusters.ward(place.coordinates, clusters.counts(2, max(hosts // 2, 2))).values():
+        groups = blocks.merge(values, blocks.anneal(values, start, state.random, sweeps=SWEEPS))
+        found = blocks.evidence(values, groups)
+        if found > most:
+            best, most = groups, found
+    return blocks.numbered(best)
 
 
-def _partitions(values: blocks.Values, counts: list[int]) -> dict[int, Ints]:
-    """Partitions of a core by numbers of groups: Ward's method on an embedding, refined by the block model."""
-    ends, dimensions = (values.a, values.b), min(DIMENSIONS, values.hosts - 1)
-    place = embed(
-        values.hosts, ends, values.beyond_the_nearest(), dimensions=dimensions, alpha=1.0, starts=1, steps=100
-    )
-    return {
-        count: blocks.refine(values, groups, 6) for count, groups in clusters.ward(place.coordinates, counts).items()
-    }
-
-
-def _add(state: _State, hosts: Ints, groups: Ints, budget: float, *, settled: bool = False) -> Rounds:
-    """Finds the groups of hosts whose group is -1, and writes them into ``groups``.
-
-    ``settled`` says that there are no new groups, and that hosts which are uncertain are probed as well.
-    """
-    start = state.left
+def _add(state: _State, hosts: Ints, groups: Ints, budget: float) -> Rounds:
+    """Finds the groups of hosts whose group is -1, and writes them into ``groups``. Returns how many probes it used."""
+    used = 0
     while True:
         values = state.among(hosts)
         count = int(groups.max()) + 1
         model = blocks.fit(values, groups, count)
-        chances = _chances(model, values, groups, new=not settled)
+        chances = _chances(model, values, groups, new=True)
         own, fresh = chances[:, :count], chances[:, count:].sum(axis=1)
         best, most = own.argmax(axis=1), own.max(axis=1)
         placed = groups >= 0
@@ -290,27 +260,30 @@ def _add(state: _State, hosts: Ints, groups: Ints, budget: float, *, settled: bo
             chosen = alone[np.argsort(-fresh[alone], kind="stable")][: max(1, len(alone) // 4)]
             groups[chosen] = count + np.arange(len(chosen))
             continue
-        used = start - state.left
-        unsure = np.flatnonzero((groups < 0) | (settled & (most < CERTAIN)))
+        unsure = np.flatnonzero(groups < 0)
         pairs = state.take(_partners(state, hosts, groups, unsure[np.argsort(most[unsure], kind="stable")], chances))
         if not pairs or used >= budget:
             groups[:] = np.where(groups < 0, best, groups)
             if pairs:
+                used += len(pairs)
                 yield pairs
-            return
+            return used
+        used += len(pairs)
         yield pairs
 
 
 def _chances(model: blocks.Blocks, values: blocks.Values, groups: Ints, *, new: bool) -> Floats:
     """Probability of each group (column) of each host (row); with ``new``, also of a new group beside each group."""
     count = len(model.levels)
-    likely = model.placements(values, groups) + 0.5 * np.log1p(np.bincount(groups[groups >= 0], minlength=count))
+    likely = model.placements(values, groups) + blocks.size_prior(groups, count)
     if new:
-        # A new group is as far from each group as that from its nearest neighbour in the tree.
+        # A new group is as far from each group as that from its nearest neighbour in the tree. How likely one is follows
+        # from how many groups have been seen only once (Good 1953).
         apart = model.tree + np.diag(np.full(count, np.inf))
         beside = model.levels.copy()
         np.fill_diagonal(beside, apart.min(axis=1) if count > 1 else model.levels[0, 0] + 3 * model.sigma)
-        likely = np.hstack([likely, model.placements(values, groups, beside) + math.log(NEW)])
+        once = int((np.bincount(groups[groups >= 0], minlength=count) == 1).sum())
+        likely = np.hstack([likely, model.placements(values, groups, beside) + math.log((1 + once) / count)])
     found = np.exp(likely - likely.max(axis=1, keepdims=True))
     return np.asarray(found / found.sum(axis=1, keepdims=True), dtype=np.float64)
 
