@@ -9,6 +9,7 @@ values are drawn towards those of a tree of the groups (average linkage), becaus
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -176,7 +177,8 @@ def _prior(sums: Floats, counts: Floats, means: Floats, sigma: float) -> float:
     upper = np.triu(counts > 0)
     of_pairs = counts[upper] * np.where(np.eye(len(counts), dtype=bool), 0.5, 1.0)[upper]
     apart = sums[upper] / counts[upper] - means[upper]
-    excess = float((of_pairs * apart**2).sum()) / sigma**2 - len(of_pairs)
+    # The sum has a chi-squared distribution if tau is 0: what is within two standard deviations may be noise.
+    excess = float((of_pairs * apart**2).sum()) / sigma**2 - len(of_pairs) - 2 * math.sqrt(2 * len(of_pairs))
     return min(float(of_pairs.sum()) / max(excess, 1e-12), MAX_PRIOR)
 
 

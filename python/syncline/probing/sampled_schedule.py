@@ -253,7 +253,9 @@ def _add(state: _State, hosts: Ints, groups: Ints, budget: float) -> Rounds:
         best, most = own.argmax(axis=1), own.max(axis=1)
         placed = groups >= 0
         seen = np.bincount(values.a, placed[values.b], len(hosts)) + np.bincount(values.b, placed[values.a], len(hosts))
-        groups[:] = np.where(placed | ((most > SURE) & (seen > 1)), best, -1)
+        # The only host of its group stays: without it, the group would be gone.
+        only = placed & (np.bincount(groups[placed], minlength=count)[groups] == 1)
+        groups[:] = np.where(only, groups, np.where((most > SURE) & (seen > 1), best, -1))
         alone = np.flatnonzero((groups < 0) & (fresh > SURE) & (seen > 2))
         if len(alone):
             # Some at a time: two of them may be of the same new group.
