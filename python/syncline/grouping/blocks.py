@@ -32,7 +32,7 @@ HEAT = 1.0
 """First temperature of :func:`anneal`: at 1, each host draws its group from the posterior."""
 SWEEPS = 40
 """Rounds of :func:`anneal`."""
-_ROUNDS = 3
+_ROUNDS = 2
 """Rounds in which levels and weights are computed from each other."""
 
 

@@ -50,6 +50,8 @@ SMALLEST = 6
 """Fewest hosts of a cell that is divided."""
 SURE = 0.8
 """Probability of a group from which on a host is added to it."""
+NEW = 0.99
+"""Probability of a new group from which on a host begins one."""
 CERTAIN = 0.999
 """Probability from which on a host is not probed any more while others are less certain."""
 CLEAR = 5.0
@@ -256,14 +258,16 @@ def _add(state: _State, hosts: Ints, groups: Ints, budget: float) -> Rounds:
         # The only host of its group stays: without it, the group would be gone.
         only = placed & (np.bincount(groups[placed], minlength=count)[groups] == 1)
         groups[:] = np.where(only, groups, np.where((most > SURE) & (seen > 1), best, -1))
-        alone = np.flatnonzero((groups < 0) & (fresh > SURE) & (seen > 2))
+        alone = np.flatnonzero((groups < 0) & (fresh > NEW) & (seen > 2))
         if len(alone):
             # Some at a time: two of them may be of the same new group.
             chosen = alone[np.argsort(-fresh[alone], kind="stable")][: max(1, len(alone) // 4)]
             groups[chosen] = count + np.arange(len(chosen))
             continue
         unsure = np.flatnonzero(groups < 0)
-        pairs = state.take(_partners(state, hosts, groups, unsure[np.argsort(most[unsure], kind="stable")], chances))
+        # Hosts that are nearly certain come first: once added, they can be probed by the others.
+        nearly = unsure[np.argsort(-most[unsure], kind="stable")]
+        pairs = state.take(_partners(state, hosts, groups, nearly, chances))
         if not pairs or used >= budget:
             groups[:] = np.where(groups < 0, best, groups)
             if pairs:
