@@ -38,13 +38,15 @@ if TYPE_CHECKING:
     Round = list[tuple[int, int]]
     Rounds = Generator[Round, None, int]
 
-CORE = 0.25
-"""Share of a cell's probes that its first core may use."""
-LARGEST_CORE = 0.9
-"""Share that the core may use while it shows no groups."""
-ADDED = 0.85
-"""Share of the rest that adding hosts may use; what is left goes to the cells below."""
-RESERVE = 0.12
+CORE = 0.2
+"""Share of all probes that the first core uses."""
+LARGEST_CORE = 0.8
+"""Share that it may use while it shows no groups."""
+BELOW = 0.15
+"""Share that the cores of one level below may use."""
+ENOUGH = 24
+"""Hosts in a group, on average, from which on the groups are divided in turn."""
+RESERVE = 0.15
 """Share of all probes that is kept for uncertain hosts."""
 SMALLEST = 6
 """Fewest hosts of a cell that is divided."""
@@ -124,7 +126,12 @@ def _key(a: int, b: int) -> tuple[int, int]:
 
 def _search(state: _State) -> Rounds:
     everyone = np.arange(state.hosts, dtype=np.int64)
-    yield from _cell(state, everyone, state.left * (1 - RESERVE))
+    whole = state.left
+    yield from _cell(state, everyone, CORE * whole, LARGEST_CORE * whole)
+    if state.groups.max() > 0:
+        groups = state.groups
+        yield from _add(state, everyone, groups, state.left - RESERVE * whole)
+        state.groups = groups
     yield from _doubt(state)
     # Without groups, or when all near pairs are known, every pair that is left is as good as any other.
     while state.left:
@@ -162,10 +169,13 @@ def _doubt(state: _State) -> Rounds:
     return used
 
 
-def _cell(state: _State, hosts: Ints, budget: float) -> Rounds:
-    """Divides a cell into groups, and these in turn. Uses about ``budget`` probes at most; returns how many."""
+def _cell(state: _State, hosts: Ints, first: float, most: float) -> Rounds:
+    """Divides a cell into groups, and these in turn. Hosts that do not get a group have -1.
+
+    A core that uses about ``first`` probes is enlarged while it shows no groups, and uses ``most`` at most.
+    """
     used = 0
-    size = _core_size(len(hosts), CORE * budget)
+    size = _core_size(len(hosts), first)
     values = state.among(hosts)
     known = np.bincount(values.a, minlength=len(hosts)) + np.bincount(values.b, minlength=len(hosts))
     order = np.argsort(-(known + 0.5 * state.random.random(len(hosts))), kind="stable")
@@ -179,23 +189,24 @@ def _cell(state: _State, hosts: Ints, budget: float) -> Rounds:
                 yield fresh
         of_core, count = _divide(state, hosts[core])
         larger = min(len(hosts), int(1.25 * size) + 1)
-        if count > 1 or size == len(hosts) or used + _pairs(larger) - _pairs(size) > LARGEST_CORE * budget:
+        if count > 1 or size == len(hosts) or used + _pairs(larger) - _pairs(size) > most:
             break
         size = larger
     if count < 2:
         return used
     groups = np.full(len(hosts), -1, dtype=np.int64)
     groups[core] = of_core
-    used += yield from _add(state, hosts, groups, ADDED * (budget - used))
-    values = state.among(hosts)
-    groups, count = blocks.numbered(blocks.merge(values, blocks.anneal(values, groups, state.random)))
+    used += yield from _add(state, hosts, groups, state.left, enough=ENOUGH * count)
+    placed = np.flatnonzero(groups >= 0)
+    values = state.among(hosts[placed])
+    found, count = blocks.numbered(blocks.merge(values, blocks.anneal(values, groups[placed], state.random)))
     if count < 2:
         return used
-    first = int(state.groups.max()) + 1
-    state.groups[hosts] = first + groups
-    rest = max(budget - used, 0.0)
+    groups[placed] = found
+    state.groups[hosts] = np.where(groups < 0, -1, int(state.groups.max()) + 1 + groups)
     cells = [hosts[groups == group] for group in range(count)]
-    used += yield from _together([_cell(state, cell, rest * len(cell) / len(hosts)) for cell in cells])
+    share = BELOW * probes(state.hosts) * len(hosts) / state.hosts / count
+    used += yield from _together([_cell(state, cell, share / 3, share) for cell in cells])
     return used
 
 
@@ -243,8 +254,11 @@ def _divide(state: _State, core: Ints) -> tuple[Ints, int]:
     return blocks.numbered(best)
 
 
-def _add(state: _State, hosts: Ints, groups: Ints, budget: float) -> Rounds:
-    """Finds the groups of hosts whose group is -1, and writes them into ``groups``. Returns how many probes it used."""
+def _add(state: _State, hosts: Ints, groups: Ints, budget: float, *, enough: int | None = None) -> Rounds:
+    """Finds the groups of hosts whose group is -1, and writes them into ``groups``. Returns how many probes it used.
+
+    It ends when ``enough`` hosts have groups; the others then keep -1.
+    """
     used = 0
     while True:
         values = state.among(hosts)
@@ -267,9 +281,12 @@ def _add(state: _State, hosts: Ints, groups: Ints, budget: float) -> Rounds:
         unsure = np.flatnonzero(groups < 0)
         # Hosts that are nearly certain come first: once added, they can be probed by the others.
         nearly = unsure[np.argsort(-most[unsure], kind="stable")]
+        if enough is not None and len(hosts) - len(unsure) >= enough:
+            return used
         pairs = state.take(_partners(state, hosts, groups, nearly, chances))
         if not pairs or used >= budget:
-            groups[:] = np.where(groups < 0, best, groups)
+            if enough is None:
+                groups[:] = np.where(groups < 0, best, groups)
             if pairs:
                 used += len(pairs)
                 yield pairs
