@@ -42,17 +42,21 @@ CORE = 0.2
 """Share of all probes that the first core uses."""
 LARGEST_CORE = 0.8
 """Share that it may use while it shows no groups."""
-BELOW = 0.15
+PARTS = 4
+"""Groups into which a group is expected to divide, if it does."""
+STEP = math.log(1.75)
+"""Least logarithm of the ratio of round trips beyond and within such groups that is looked for."""
+BELOW = 0.3
 """Share that the cores of one level below may use."""
 ENOUGH = 24
 """Hosts in a group, on average, from which on the groups are divided in turn."""
-RESERVE = 0.15
+RESERVE = 0.05
 """Share of all probes that is kept for uncertain hosts."""
 SMALLEST = 6
 """Fewest hosts of a cell that is divided."""
 SURE = 0.8
 """Probability of a group from which on a host is added to it."""
-NEW = 0.99
+NEW = 0.95
 """Probability of a new group from which on a host begins one."""
 CERTAIN = 0.999
 """Probability from which on a host is not probed any more while others are less certain."""
@@ -206,8 +210,19 @@ def _cell(state: _State, hosts: Ints, first: float, most: float) -> Rounds:
     state.groups[hosts] = np.where(groups < 0, -1, int(state.groups.max()) + 1 + groups)
     cells = [hosts[groups == group] for group in range(count)]
     share = BELOW * probes(state.hosts) * len(hosts) / state.hosts / count
-    used += yield from _together([_cell(state, cell, share / 3, share) for cell in cells])
+    size = _visible(blocks.fit(values, found, count).sigma)
+    below = [_cell(state, cell, min(_pairs(size // 2), share), min(_pairs(size), share)) for cell in cells]
+    used += yield from _together(below)
     return used
+
+
+def _visible(sigma: float) -> int:
+    """Hosts of a core in which :data:`PARTS` equal groups would show, at a step of :data:`STEP` and noise ``sigma``.
+
+    Of ``n`` hosts, ``n (n / k - 1) / 2`` pairs are in one of ``k`` groups, each of which adds about ``(step / sigma)^2 / 2``
+    to the evidence. The choice of groups costs ``n log k``.
+    """
+    return math.ceil(1.5 * PARTS * (1 + 4 * math.log(PARTS) * (sigma / STEP) ** 2))
 
 
 def _pairs(hosts: int) -> int:
@@ -283,7 +298,7 @@ def _add(state: _State, hosts: Ints, groups: Ints, budget: float, *, enough: int
         nearly = unsure[np.argsort(-most[unsure], kind="stable")]
         if enough is not None and len(hosts) - len(unsure) >= enough:
             return used
-        pairs = state.take(_partners(state, hosts, groups, nearly, chances))
+        pairs = state.take(_partners(state, hosts, groups, nearly, own))
         if not pairs or used >= budget:
             if enough is None:
                 groups[:] = np.where(groups < 0, best, groups)
@@ -313,9 +328,7 @@ def _chances(model: blocks.Blocks, values: blocks.Values, groups: Ints, *, new: 
 
 def _partners(state: _State, hosts: Ints, groups: Ints, unsure: Ints, chances: Floats) -> Round:
     """Pairs of unsure hosts and members of groups that are drawn by their probability; no host twice."""
-    count = int(groups.max()) + 1
-    width = chances.shape[1]
-    # The columns of new groups follow: to find out about a new group beside a group, that group is probed.
+    count = chances.shape[1]
     members = [state.random.permutation(np.flatnonzero(groups == group)).tolist() for group in range(count)]
     sums = chances.cumsum(axis=1)
     busy: set[int] = set()
@@ -324,7 +337,7 @@ def _partners(state: _State, hosts: Ints, groups: Ints, unsure: Ints, chances: F
         if host in busy:
             continue
         drawn = np.searchsorted(sums[host], state.random.random(4) * sums[host, -1])
-        for group in dict.fromkeys((np.minimum(drawn, width - 1) % min(width, count)).tolist()):
+        for group in dict.fromkeys(np.minimum(drawn, count - 1).tolist()):
             other = next(
                 (
                     each
