@@ -118,8 +118,9 @@ def tree(sums: Floats, counts: Floats) -> Floats:
     np.fill_diagonal(sums, 0)
     np.fill_diagonal(counts, 0)
     overall = sums.sum() / counts.sum() if counts.any() else 0.0
-    found = np.zeros((count, count))
-    members = [[group] for group in range(count)]
+    # Leaves in the order of the tree, and the height at which each is joined with the one before it.
+    leaves = [[group] for group in range(count)]
+    joins: list[list[float]] = [[] for _ in range(count)]
     means = np.where(counts > 0, sums / np.maximum(counts, 1e-12), np.inf)
     alive = np.ones(count, dtype=bool)
     for _ in range(count - 1):
@@ -128,8 +129,8 @@ def tree(sums: Floats, counts: Floats) -> Floats:
         if not np.isfinite(height):
             a, b = (int(each) for each in np.flatnonzero(alive)[:2])
             height = overall
-        found[np.ix_(members[a], members[b])] = found[np.ix_(members[b], members[a])] = height
-        members[a] += members[b]
+        joins[a] += [height, *joins[b]]
+        leaves[a] += leaves[b]
         alive[b] = False
         for table in (sums, counts):
             table[a] += table[b]
@@ -139,6 +140,12 @@ def tree(sums: Floats, counts: Floats) -> Floats:
         row[a] = np.inf
         means[a], means[:, a] = row, row
         means[b], means[:, b] = np.inf, np.inf
+    root = int(np.flatnonzero(alive)[0])
+    order, between = np.array(leaves[root]), np.array(joins[root])
+    found = np.zeros((count, count))
+    for at in range(count - 1):
+        # Two leaves are joined at the highest of the joins between them.
+        found[order[at], order[at + 1 :]] = found[order[at + 1 :], order[at]] = np.maximum.accumulate(between[at:])
     return found
 
 
@@ -192,8 +199,14 @@ def evidence(values: Values, groups: Ints) -> float:
     groups, count = numbered(groups)
     found = fit(values, groups, count)
     sizes = np.bincount(groups)
-    choice = float((sizes * np.log(values.hosts / sizes)).sum()) + (count - 1) / 2 * np.log(values.hosts)
-    return float(found.scores(values, groups).sum()) - choice - found.free / 2 * float(np.log(max(len(values.logs), 2)))
+    choice = float((sizes * np.log(values.hosts / sizes)).sum()) + count * _per_group(values)
+    shared = (found.free - count) / 2 * math.log(max(len(values.logs), 2))
+    return float(found.scores(values, groups).sum()) - choice - shared
+
+
+def _per_group(values: Values) -> float:
+    """What one more group costs, whatever its hosts: its size and its level in the tree."""
+    return (math.log(values.hosts) + math.log(max(len(values.logs), 2))) / 2
 
 
 def numbered(groups: Ints) -> tuple[Ints, int]:
@@ -250,11 +263,11 @@ def refine(values: Values, groups: Ints, rounds: int = 12) -> Ints:
     return groups
 
 
-def merge(values: Values, groups: Ints, worth: float = 3.0) -> Ints:
+def merge(values: Values, groups: Ints) -> Ints:
     """Joins groups whose hosts are as near to each other as the hosts of each group are among themselves.
 
-    Two groups are joined if the values between them are likelier by the level within groups than by their own level,
-    or less likely by at most ``worth``; the likeliest pair first.
+    Two groups are joined if the values between them are likelier by the level within groups than by their own level, or
+    less likely by no more than a group costs, whatever its hosts. The likeliest pair comes first.
     """
     while True:
         groups, count = numbered(groups)
@@ -269,7 +282,7 @@ def merge(values: Values, groups: Ints, worth: float = 3.0) -> Ints:
         joined = -(FREEDOM + 1) / 2 * np.log1p(residuals**2 / FREEDOM) - np.log(blocks.sigma)
         gains = np.bincount(low * count + high, joined - blocks.scores(values, groups)[apart], count**2)
         measured = np.bincount(low * count + high, minlength=count**2) > 0
-        gains = np.where(measured, gains + worth, -np.inf)
+        gains = np.where(measured, gains + _per_group(values), -np.inf)
         best = int(np.argmax(gains))
         if gains[best] <= 0:
             return groups

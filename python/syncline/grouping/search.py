@@ -173,7 +173,7 @@ def _candidates(hosts: int, groups: int | str) -> list[int]:
         return [groups]
     if groups == "sqrt":
         return [max(2, round(math.sqrt(hosts)))]
-    return clusters.counts(2, min(_MAX_GROUPS, max(2, hosts // 3)))
+    return clusters.counts(2, min(_MAX_GROUPS, max(2, hosts // 2)))
 
 
 def _embed(values: blocks.Values, settings: Settings) -> Embedding:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 CORE = 0.2
 """Share of all probes that the first core uses."""
-LARGEST_CORE = 0.8
+LARGEST_CORE = 0.75
 """Share that it may use while it shows no groups."""
 PARTS = 4
 """Groups into which a group is expected to divide, if it does."""
@@ -50,7 +50,7 @@ BELOW = 0.3
 """Share that the cores of one level below may use."""
 ENOUGH = 24
 """Hosts in a group, on average, from which on the groups are divided in turn."""
-RESERVE = 0.05
+RESERVE = 0.15
 """Share of all probes that is kept for uncertain hosts."""
 SMALLEST = 6
 """Fewest hosts of a cell that is divided."""
@@ -154,9 +154,14 @@ def _doubt(state: _State) -> Rounds:
     """Spends what is left on the hosts whose groups are least certain, with all groups open to change."""
     everyone = np.arange(state.hosts, dtype=np.int64)
     used = 0
+    again = state.left
     while state.left:
+        if state.left <= again:
+            # What has been probed may show groups by now that it did not show before.
+            state.groups = _divide(state, everyone, state.groups)[0]
+            again = state.left // 2
         values = state.among(everyone)
-        groups = blocks.anneal(values, state.groups, state.random, heat=1.0, sweeps=4)
+        groups = blocks.anneal(values, state.groups, state.random, sweeps=4)
         groups, count = blocks.numbered(blocks.merge(values, groups))
         state.groups = groups
         if count < 2:
@@ -252,16 +257,20 @@ def _together(searches: list[Rounds]) -> Rounds:
     return used
 
 
-def _divide(state: _State, core: Ints) -> tuple[Ints, int]:
-    """Groups of a core, and their number: those with the most evidence; one group if it is not clearly less likely."""
+def _divide(state: _State, core: Ints, known: Ints | None = None) -> tuple[Ints, int]:
+    """Groups of a core, and their number: those with the most evidence, if it is clearly more than that of ``known``.
+
+    ``known`` are groups found before, by default one group.
+    """
     values, hosts = state.among(core), len(core)
-    best: Ints = np.zeros(hosts, dtype=np.int64)
+    best: Ints = np.zeros(hosts, dtype=np.int64) if known is None else known
+    limit = hosts // 2 if known is None else min(3 * blocks.numbered(known)[1], hosts // 3)
     if len(values.logs) < 2 * hosts:
-        return best, 1
+        return blocks.numbered(best)
     ends, dimensions = (values.a, values.b), min(DIMENSIONS, hosts - 1)
     place = embed(hosts, ends, values.beyond_the_nearest(), dimensions=dimensions, alpha=1.0, starts=1, steps=100)
     most = blocks.evidence(values, best) + CLEAR
-    for start in clusters.ward(place.coordinates, clusters.counts(2, max(hosts // 2, 2))).values():
+    for start in clusters.ward(place.coordinates, clusters.counts(2, max(limit, 2))).values():
         groups = blocks.merge(values, blocks.anneal(values, start, state.random, sweeps=SWEEPS))
         found = blocks.evidence(values, groups)
         if found > most:
