@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel web schema transcripts clean
+.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -107,6 +107,9 @@ bench-released: setup ## strategies found beside those that FlexNet found, packe
 
 bench-plan-changes: setup ## what a change of plans costs a running job, in small all-reduces
 	$(BIN)/python benches/plan_changes.py
+
+bench-grouping: setup ## racks found from few probes and from all pairs, beside what these could tell at best
+	$(BIN)/python benches/grouping.py $(ARGS)
 
 bench-reorder: setup ## orders of ranks that are found beside random ones, on an emulated cluster; needs root; ARGS="--gloo PYTHON gloo"
 	$(BIN)/python benches/reorder.py $(ARGS)

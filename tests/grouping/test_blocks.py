@@ -53,6 +53,62 @@ def test_rare_long_delays_count_little():
     assert np.diag(fitted.levels) == pytest.approx([0, 0, 0], abs=0.15)
 
 
+def test_each_host_is_placed_by_the_likelihood_of_its_values():
+    truth, values = _two_racks(0.3)
+    groups = truth.copy()
+    groups[5] = -1
+    model = blocks.fit(values, groups, 3)
+    found = model.placements(values, groups)
+    for host in range(24):
+        for group in range(3):
+            total = 0.0
+            for a, b, log in zip(values.a, values.b, values.logs, strict=True):
+                if host in (a, b) and groups[other := int(a + b - host)] >= 0:
+                    residual = (log - model.levels[group, groups[other]]) / model.sigma
+                    total -= (blocks.FREEDOM + 1) / 2 * np.log1p(residual**2 / blocks.FREEDOM) + np.log(model.sigma)
+            # Levels that are near each other count as one.
+            assert found[host, group] == pytest.approx(total, abs=2.5)
+
+
+def test_annealing_finds_racks_that_single_moves_do_not():
+    truth, values = _two_racks(0.5)
+    moved = annealed = 0
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        start = truth.copy()
+        start[random.choice(24, 12, replace=False)] = random.integers(3, size=12)
+        moved += _same(blocks.refine(values, start), truth)
+        annealed += _same(blocks.anneal(values, start, np.random.default_rng(1)), truth)
+    assert annealed > moved
+
+
+def test_the_racks_have_more_evidence_than_fewer_or_more_groups():
+    truth, values = _two_racks(0.3)
+    halves = truth * 2 + np.arange(24) % 2
+    best = blocks.evidence(values, truth)
+    assert best > blocks.evidence(values, np.minimum(truth, 1)) + 3
+    assert best > blocks.evidence(values, halves) + 3
+    assert best > blocks.evidence(values, np.zeros(24, dtype=np.int64)) + 3
+
+
+def test_levels_are_those_of_a_tree_only_in_a_tree():
+    truth, values = _two_racks(0.1)
+    a, b = truth[values.a], truth[values.b]
+    tree = blocks.fit(values, truth, 3)
+    assert tree.free == pytest.approx(3, abs=1)
+    # Three cities, none as far from the second as from the third.
+    line = blocks.Values(24, values.a, values.b, values.logs + 2.0 * (np.abs(a - b) == 2) + 1.0 * ((a + b) == 3))
+    cities = blocks.fit(line, truth, 3)
+    assert cities.free > 5
+    assert cities.levels[0, 1] == pytest.approx(1, abs=0.1)
+    assert cities.levels[1, 2] == pytest.approx(2, abs=0.1)
+    assert cities.levels[0, 2] == pytest.approx(3, abs=0.1)
+
+
+def _same(one, other):
+    return np.array_equal(one[:, None] == one, other[:, None] == other)
+
+
 def test_values_among_some_hosts_are_renumbered():
     _, values = _two_racks(0.1)
     some = values.among(np.array([5, 2, 9]))

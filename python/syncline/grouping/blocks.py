@@ -3,8 +3,9 @@
 It judges a partition by the distances themselves, where an embedding must first squeeze them into a few dimensions.
 Values are logarithms of distances. Noise has a Student t distribution with :data:`FREEDOM` degrees of freedom, so a
 rare long delay counts little (Lange, Little and Taylor, "Robust statistical modeling using the t distribution", 1989):
-each value gets the weight ``(FREEDOM + 1) / (FREEDOM + (residual / sigma)^2)``. Levels of pairs of groups with few
-values are drawn towards those of a tree of the groups (average linkage), because data centres are trees.
+each value gets the weight ``(FREEDOM + 1) / (FREEDOM + (residual / sigma)^2)``. Levels of pairs of groups are drawn
+towards those of a tree of the groups (average linkage), because data centres are trees: the more, the nearer the values
+are to such a tree.
 """
 
 from __future__ import annotations
@@ -178,8 +179,8 @@ def fit(values: Values, groups: Ints, count: int) -> Blocks:
 def _prior(sums: Floats, counts: Floats, means: Floats, sigma: float) -> float:
     """Number of values that a level from the tree counts as: ``(sigma / tau)^2``.
 
-    ``tau`` is how far levels really are from those of the tree, beyond what noise explains (DerSimonian and Laird 1986).
-    In a network that is a tree it is 0, between cities it is large.
+    ``tau`` is how far levels really are from those of the tree, beyond what noise explains (DerSimonian and Laird
+    1986). In a network that is a tree it is 0, between cities it is large.
     """
     upper = np.triu(counts > 0)
     of_pairs = counts[upper] * np.where(np.eye(len(counts), dtype=bool), 0.5, 1.0)[upper]

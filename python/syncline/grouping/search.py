@@ -2,12 +2,15 @@
 
 1. Distances become logarithms: noise of round trips is relative and skewed to the right, and in logarithms it is nearly
    symmetric. Logarithms also compact long distances, as ``alpha`` does in the paper, so ``alpha`` is 1 by default.
-2. Hosts are embedded (:mod:`~syncline.grouping.embedding`) and clustered (:mod:`~syncline.grouping.clusters`).
-3. The block model moves hosts that the embedding misplaced (:mod:`~syncline.grouping.blocks`).
-4. The number of groups is the one whose levels predict values best that were kept back. That is the finest level that
-   the measurements support: a finer partition predicts no better, and a coarser one worse.
-5. Values kept back also say how sure the groups are: they did not help to choose them, so if groups mean nothing,
-   they are as often small within groups as between groups. The test is that of Mann and Whitney (1947).
+2. Hosts are embedded (:mod:`~syncline.grouping.embedding`) and clustered into several numbers of groups
+   (:mod:`~syncline.grouping.clusters`).
+3. From each of these partitions, the block model moves hosts that the embedding misplaced, by simulated annealing, and
+   joins groups that are one (:mod:`~syncline.grouping.blocks`).
+4. The partition with the most evidence is kept: the one that explains the values best, less what the choice of its
+   groups and levels costs. That is the finest level that the measurements support.
+5. Values are kept back, and groups found without them, to say how sure the groups are: these values did not help to
+   choose them, so if groups mean nothing, they are as often small within groups as between groups. The test is that of
+   Mann and Whitney (1947).
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from syncline.grouping.packages import needed
 from syncline.input.problem import bad_value, error, raise_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from syncline.distances import Measured
     from syncline.grouping.arrays import Floats, Ints

@@ -102,13 +102,14 @@ class DataCentre:
         if not chosen:
             return []
         ends = np.array(chosen)
-        times = self._times(self.levels(ends[:, 0], ends[:, 1]))
+        times = self.times(self.levels(ends[:, 0], ends[:, 1]))
         lost = self._lost
         return [
             None if (min(pair), max(pair)) in lost else float(time) for pair, time in zip(chosen, times, strict=True)
         ]
 
-    def _times(self, levels: Ints) -> Floats:
+    def times(self, levels: Ints) -> Floats:
+        """Round trips of pairs that share these levels, in seconds; each call has new noise."""
         random = self._random
         times = np.asarray(self.round_trips_s)[levels]
         if self.oversubscription > 1:

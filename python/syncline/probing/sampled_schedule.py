@@ -5,15 +5,18 @@ The schedule finds racks with at most ``2 N log2 N`` probes: it asks for the res
 pairs by them. Chance alone would not do: of 1,024 hosts in racks of 16, that many random pairs hold less than one rack
 mate of each host.
 
-It works from the top down. In a *cell*, at first all hosts:
+It finds groups from the top down, before most hosts have any. In a *cell*, at first all hosts:
 
 1. It probes all pairs of some hosts of the cell, the *core*, and divides the core into groups.
-2. It adds the other hosts: a host probes members of groups that are likely its own, given what it has probed before
+2. It adds some other hosts: a host probes members of groups that are likely its own, given what it has probed before
    (Thompson 1933: groups are drawn by their probability), until one is likely enough. A host that is in none begins a
    group of its own.
-3. Each group becomes a cell.
+3. Each group becomes a cell, which may divide again. Its core is small: as large as needed to show groups that are
+   there (:func:`_visible`).
 
-What is left of the probes goes to the hosts whose groups are least certain.
+Then it adds all other hosts to the finest groups in the same way, once it knows them: a probe of a known rack says
+something about rack, pod and row, where one of a pod says nothing about racks. What is left of the probes goes to the
+hosts whose groups are least certain. Groups stay open to change until the end.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from syncline.grouping.arrays import Floats, Ints
 
     Round = list[tuple[int, int]]
-    Rounds = Generator[Round, None, int]
+    Rounds = Generator[Round, None, None]
 
 CORE = 0.2
 """Share of all probes that the first core uses."""
@@ -58,6 +61,8 @@ SURE = 0.8
 """Probability of a group from which on a host is added to it."""
 NEW = 0.95
 """Probability of a new group from which on a host begins one."""
+SEEN = 3
+"""Answered probes of a host up to which it comes before hosts that are less certain."""
 CERTAIN = 0.999
 """Probability from which on a host is not probed any more while others are less certain."""
 CLEAR = 5.0
@@ -133,9 +138,7 @@ def _search(state: _State) -> Rounds:
     whole = state.left
     yield from _cell(state, everyone, CORE * whole, LARGEST_CORE * whole)
     if state.groups.max() > 0:
-        groups = state.groups
-        yield from _add(state, everyone, groups, state.left - RESERVE * whole)
-        state.groups = groups
+        yield from _add(state, everyone, state.groups, int(RESERVE * whole))
     yield from _doubt(state)
     # Without groups, or when all near pairs are known, every pair that is left is as good as any other.
     while state.left:
@@ -144,16 +147,14 @@ def _search(state: _State) -> Rounds:
             if fresh := state.take(pairs):
                 yield fresh
             if not state.left:
-                return 0
+                return
         if state.left == before:
             state.asked.clear()
-    return 0
 
 
 def _doubt(state: _State) -> Rounds:
     """Spends what is left on the hosts whose groups are least certain, with all groups open to change."""
     everyone = np.arange(state.hosts, dtype=np.int64)
-    used = 0
     again = state.left
     while state.left:
         if state.left <= again:
@@ -165,17 +166,17 @@ def _doubt(state: _State) -> Rounds:
         groups, count = blocks.numbered(blocks.merge(values, groups))
         state.groups = groups
         if count < 2:
-            return used
+            return
         model = blocks.fit(values, groups, count)
         chances = _chances(model, values, groups, new=False)
         most = chances.max(axis=1)
-        order = np.argsort(most, kind="stable")[: max(int((most < CERTAIN).sum()), state.hosts // 8)]
+        seen = np.bincount(np.concatenate([values.a, values.b]), minlength=state.hosts)
+        # Groups need some values of every host.
+        order = np.lexsort([most, seen >= SEEN])[: max(int((most < CERTAIN).sum()), state.hosts // 8)]
         pairs = state.take(_partners(state, everyone, groups, order, chances))
         if not pairs:
-            return used
-        used += len(pairs)
+            return
         yield pairs
-    return used
 
 
 def _cell(state: _State, hosts: Ints, first: float, most: float) -> Rounds:
@@ -190,7 +191,7 @@ def _cell(state: _State, hosts: Ints, first: float, most: float) -> Rounds:
     order = np.argsort(-(known + 0.5 * state.random.random(len(hosts))), kind="stable")
     while True:
         if size < SMALLEST:
-            return used
+            return
         core = order[:size]
         for pairs in tournament(hosts[state.random.permutation(core)].tolist()):
             if fresh := state.take(pairs):
@@ -202,30 +203,30 @@ def _cell(state: _State, hosts: Ints, first: float, most: float) -> Rounds:
             break
         size = larger
     if count < 2:
-        return used
+        return
     groups = np.full(len(hosts), -1, dtype=np.int64)
     groups[core] = of_core
-    used += yield from _add(state, hosts, groups, state.left, enough=ENOUGH * count)
+    yield from _add(state, hosts, groups, int(RESERVE * probes(state.hosts)), enough=ENOUGH * count)
     placed = np.flatnonzero(groups >= 0)
     values = state.among(hosts[placed])
     found, count = blocks.numbered(blocks.merge(values, blocks.anneal(values, groups[placed], state.random)))
     if count < 2:
-        return used
+        return
     groups[placed] = found
     state.groups[hosts] = np.where(groups < 0, -1, int(state.groups.max()) + 1 + groups)
     cells = [hosts[groups == group] for group in range(count)]
     share = BELOW * probes(state.hosts) * len(hosts) / state.hosts / count
     size = _visible(blocks.fit(values, found, count).sigma)
     below = [_cell(state, cell, min(_pairs(size // 2), share), min(_pairs(size), share)) for cell in cells]
-    used += yield from _together(below)
-    return used
+    yield from _together(below)
 
 
 def _visible(sigma: float) -> int:
     """Hosts of a core in which :data:`PARTS` equal groups would show, at a step of :data:`STEP` and noise ``sigma``.
 
-    Of ``n`` hosts, ``n (n / k - 1) / 2`` pairs are in one of ``k`` groups, each of which adds about ``(step / sigma)^2 / 2``
-    to the evidence. The choice of groups costs ``n log k``.
+    Of ``n`` hosts, ``n (n / k - 1) / 2`` pairs are in one of ``k`` groups, each of which adds about
+    ``(step / sigma)^2 / 2`` to the evidence. The choice of groups costs ``n log k``. Half as many hosts more leave room
+    for groups of different sizes.
     """
     return math.ceil(1.5 * PARTS * (1 + 4 * math.log(PARTS) * (sigma / STEP) ** 2))
 
@@ -241,7 +242,6 @@ def _core_size(hosts: int, budget: float) -> int:
 
 def _together(searches: list[Rounds]) -> Rounds:
     """Runs searches among different hosts at the same time: each round has the pairs of all of them."""
-    used = 0
     while searches:
         pairs: Round = []
         running = []
@@ -252,9 +252,7 @@ def _together(searches: list[Rounds]) -> Rounds:
                 running.append(search)
         searches = running
         if pairs:
-            used += len(pairs)
             yield pairs
-    return used
 
 
 def _divide(state: _State, core: Ints, known: Ints | None = None) -> tuple[Ints, int]:
@@ -264,7 +262,8 @@ def _divide(state: _State, core: Ints, known: Ints | None = None) -> tuple[Ints,
     """
     values, hosts = state.among(core), len(core)
     best: Ints = np.zeros(hosts, dtype=np.int64) if known is None else known
-    limit = hosts // 2 if known is None else min(3 * blocks.numbered(known)[1], hosts // 3)
+    before = blocks.numbered(best)[1]
+    limit = hosts // 2 if before == 1 else min(3 * before, hosts // 3)
     if len(values.logs) < 2 * hosts:
         return blocks.numbered(best)
     ends, dimensions = (values.a, values.b), min(DIMENSIONS, hosts - 1)
@@ -278,12 +277,12 @@ def _divide(state: _State, core: Ints, known: Ints | None = None) -> tuple[Ints,
     return blocks.numbered(best)
 
 
-def _add(state: _State, hosts: Ints, groups: Ints, budget: float, *, enough: int | None = None) -> Rounds:
-    """Finds the groups of hosts whose group is -1, and writes them into ``groups``. Returns how many probes it used.
+def _add(state: _State, hosts: Ints, groups: Ints, reserve: int, *, enough: int | None = None) -> Rounds:
+    """Finds the groups of hosts whose group is -1, and writes them into ``groups``.
 
-    It ends when ``enough`` hosts have groups; the others then keep -1.
+    It ends when ``enough`` hosts have groups, and the others keep -1; or when no more than ``reserve`` probes are left,
+    and the others get their likeliest groups.
     """
-    used = 0
     while True:
         values = state.among(hosts)
         count = int(groups.max()) + 1
@@ -306,16 +305,14 @@ def _add(state: _State, hosts: Ints, groups: Ints, budget: float, *, enough: int
         # Hosts that are nearly certain come first: once added, they can be probed by the others.
         nearly = unsure[np.argsort(-most[unsure], kind="stable")]
         if enough is not None and len(hosts) - len(unsure) >= enough:
-            return used
+            return
         pairs = state.take(_partners(state, hosts, groups, nearly, own))
-        if not pairs or used >= budget:
+        if not pairs or state.left <= reserve:
             if enough is None:
                 groups[:] = np.where(groups < 0, best, groups)
             if pairs:
-                used += len(pairs)
                 yield pairs
-            return used
-        used += len(pairs)
+            return
         yield pairs
 
 
@@ -324,8 +321,8 @@ def _chances(model: blocks.Blocks, values: blocks.Values, groups: Ints, *, new: 
     count = len(model.levels)
     likely = model.placements(values, groups) + blocks.size_prior(groups, count)
     if new:
-        # A new group is as far from each group as that from its nearest neighbour in the tree. How likely one is follows
-        # from how many groups have been seen only once (Good 1953).
+        # A new group is as far from each group as that from its nearest neighbour in the tree. How likely one is
+        # follows from how many groups have been seen only once (Good 1953).
         apart = model.tree + np.diag(np.full(count, np.inf))
         beside = model.levels.copy()
         np.fill_diagonal(beside, apart.min(axis=1) if count > 1 else model.levels[0, 0] + 3 * model.sigma)
