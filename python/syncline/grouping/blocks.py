@@ -29,6 +29,8 @@ MIN_SIGMA = 1e-3
 """Smallest noise, as a share of the distance: 0.1 %."""
 GRID = 0.5
 """Levels that are nearer to each other than this share of the noise count as equal when hosts are placed."""
+CLEAR = 5.0
+"""Logarithm of a ratio of likelihoods that noise alone rarely reaches: once in e^5 = 150 cases."""
 HEAT = 1.0
 """First temperature of :func:`anneal`: at 1, each host draws its group from the posterior."""
 SWEEPS = 40
@@ -200,14 +202,9 @@ def evidence(values: Values, groups: Ints) -> float:
     groups, count = numbered(groups)
     found = fit(values, groups, count)
     sizes = np.bincount(groups)
-    choice = float((sizes * np.log(values.hosts / sizes)).sum()) + count * _per_group(values)
-    shared = (found.free - count) / 2 * math.log(max(len(values.logs), 2))
-    return float(found.scores(values, groups).sum()) - choice - shared
-
-
-def _per_group(values: Values) -> float:
-    """What one more group costs, whatever its hosts: its size and its level in the tree."""
-    return (math.log(values.hosts) + math.log(max(len(values.logs), 2))) / 2
+    choice = float((sizes * np.log(values.hosts / sizes)).sum()) + count / 2 * math.log(values.hosts)
+    levels = found.free / 2 * math.log(max(len(values.logs), 2))
+    return float(found.scores(values, groups).sum()) - choice - levels
 
 
 def numbered(groups: Ints) -> tuple[Ints, int]:
@@ -268,7 +265,7 @@ def merge(values: Values, groups: Ints) -> Ints:
     """Joins groups whose hosts are as near to each other as the hosts of each group are among themselves.
 
     Two groups are joined if the values between them are likelier by the level within groups than by their own level, or
-    less likely by no more than a group costs, whatever its hosts. The likeliest pair comes first.
+    less likely by no more than :data:`CLEAR`. The likeliest pair comes first.
     """
     while True:
         groups, count = numbered(groups)
@@ -283,7 +280,7 @@ def merge(values: Values, groups: Ints) -> Ints:
         joined = -(FREEDOM + 1) / 2 * np.log1p(residuals**2 / FREEDOM) - np.log(blocks.sigma)
         gains = np.bincount(low * count + high, joined - blocks.scores(values, groups)[apart], count**2)
         measured = np.bincount(low * count + high, minlength=count**2) > 0
-        gains = np.where(measured, gains + _per_group(values), -np.inf)
+        gains = np.where(measured, gains + CLEAR, -np.inf)
         best = int(np.argmax(gains))
         if gains[best] <= 0:
             return groups

@@ -65,8 +65,6 @@ SEEN = 3
 """Answered probes of a host up to which it comes before hosts that are less certain."""
 CERTAIN = 0.999
 """Probability from which on a host is not probed any more while others are less certain."""
-CLEAR = 5.0
-"""Evidence by which groups of a core must exceed one group: noise alone reaches it in one of e^5 = 150 cores."""
 SWEEPS = 12
 """Sweeps of annealing of a core, of which all pairs are known."""
 
@@ -268,7 +266,7 @@ def _divide(state: _State, core: Ints, known: Ints | None = None) -> tuple[Ints,
         return blocks.numbered(best)
     ends, dimensions = (values.a, values.b), min(DIMENSIONS, hosts - 1)
     place = embed(hosts, ends, values.beyond_the_nearest(), dimensions=dimensions, alpha=1.0, starts=1, steps=100)
-    most = blocks.evidence(values, best) + CLEAR
+    most = blocks.evidence(values, best) + blocks.CLEAR
     for start in clusters.ward(place.coordinates, clusters.counts(2, max(limit, 2))).values():
         groups = blocks.merge(values, blocks.anneal(values, start, state.random, sweeps=SWEEPS))
         found = blocks.evidence(values, groups)
