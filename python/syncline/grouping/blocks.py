@@ -184,11 +184,13 @@ def _prior(sums: Floats, counts: Floats, means: Floats, sigma: float) -> float:
     ``tau`` is how far levels really are from those of the tree, beyond what noise explains (DerSimonian and Laird
     1986). In a network that is a tree it is 0, between cities it is large.
     """
-    upper = np.triu(counts > 0)
-    of_pairs = counts[upper] * np.where(np.eye(len(counts), dtype=bool), 0.5, 1.0)[upper]
+    upper = np.triu(counts > 0, 1)
+    of_pairs = counts[upper]
     apart = sums[upper] / counts[upper] - means[upper]
-    # The sum has a chi-squared distribution if tau is 0: what is within two standard deviations may be noise.
-    excess = float((of_pairs * apart**2).sum()) / sigma**2 - len(of_pairs) - 2 * math.sqrt(2 * len(of_pairs))
+    # If tau is 0, these are squares of standard normal numbers, with median 0.455; that of n of them has a standard
+    # deviation of 2.3 / sqrt(n) times as much. A median, because one wrong join of the tree misplaces some levels only.
+    ratio = float(np.median(of_pairs * apart**2)) / sigma**2 / 0.455 - 1 if len(of_pairs) else 0.0
+    excess = len(of_pairs) * (ratio - 2 * 2.3 / math.sqrt(max(len(of_pairs), 1)))
     return min(float(of_pairs.sum()) / max(excess, 1e-12), MAX_PRIOR)
 
 
