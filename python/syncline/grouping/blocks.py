@@ -186,11 +186,13 @@ def _prior(sums: Floats, counts: Floats, means: Floats, sigma: float) -> float:
     """
     upper = np.triu(counts > 0, 1)
     of_pairs = counts[upper]
+    if not len(of_pairs):
+        return MAX_PRIOR
     apart = sums[upper] / counts[upper] - means[upper]
     # If tau is 0, these are squares of standard normal numbers, with median 0.455; that of n of them has a standard
     # deviation of 2.3 / sqrt(n) times as much. A median, because one wrong join of the tree misplaces some levels only.
-    ratio = float(np.median(of_pairs * apart**2)) / sigma**2 / 0.455 - 1 if len(of_pairs) else 0.0
-    excess = len(of_pairs) * (ratio - 2 * 2.3 / math.sqrt(max(len(of_pairs), 1)))
+    ratio = float(np.median(of_pairs * apart**2)) / sigma**2 / 0.455 - 1
+    excess = len(of_pairs) * (ratio - 2 * 2.3 / math.sqrt(len(of_pairs)))
     return min(float(of_pairs.sum()) / max(excess, 1e-12), MAX_PRIOR)
 
 
