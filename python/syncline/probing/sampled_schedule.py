@@ -1,4 +1,4 @@
-"""The sampled schedule: few pairs of hosts that suffice to find racks.
+"""The sampled schedule: few pairs of hosts that suffice to find racks, unless there are too many racks or noise.
 
 A round has pairs in which no host appears twice, so that probes do not disturb each other (luo2020 4.2.1 and 5.2.2).
 The schedule finds racks with at most ``2 N log2 N`` probes: it asks for the results of each round, and chooses the next
