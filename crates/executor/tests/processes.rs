@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 /// The variable that gives a process its rank, the number of ranks, and rank 0's port.
 const ARGUMENTS: &str = "SYNCLINE_TEST_RANK";
 
-/// Runs the ignored test of this name as each of so many ranks, and waits until all have ended. Rank 0 may print.
+/// Runs the ignored test `test` in `ranks` processes, one for each rank, and waits until all have ended. Only rank 0 prints.
 pub(crate) fn run(test: &str, ranks: u32) {
     let port = free_port();
     let start = |rank| {

@@ -47,8 +47,9 @@ pub const FIRST_NOTICE_AFTER: Duration = Duration::from_secs(3);
 ///
 /// If the network splits, at most one part goes on: the larger one, or of two equal ones the part with the coordinator.
 /// Ranks that are known to have ended do not count. So an epoch begins only if at least as many ranks of the last epoch
-/// ask for it as are silent, or more if another rank has taken over from the coordinator. A process that joins as a rank of
-/// which an earlier process is silent proves that this one has ended: whoever starts processes has to see to that.
+/// ask for it as are silent, or more if another rank has taken over from the coordinator. If a new
+/// process joins as a rank that is silent, the earlier process of that rank counts as ended: start a rank again only once
+/// its process has ended.
 ///
 /// All times count from one common moment.
 #[derive(Clone, Debug)]

@@ -192,14 +192,14 @@ mod tests {
     use std::time::Instant;
     use syncline_protocol::fault::FaultKind;
 
-    /// What an owner was told.
+    /// What the connector has told its owner.
     #[derive(Default)]
     struct Told {
         connections: Vec<(u32, u32, Connection)>,
         failed: Vec<Trouble>,
     }
 
-    /// An owner that keeps what it is told, or panics.
+    /// An owner that records what the connector tells it, or panics.
     #[derive(Clone, Default)]
     struct Keeper {
         told: Arc<Mutex<Told>>,
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// Waits until the owner was told something.
+    /// Waits until the connector has told the owner something.
     fn wait(owner: &Keeper) {
         let began = Instant::now();
         let quiet = || {

@@ -485,7 +485,7 @@ impl CoordinatorLoop {
                 Some(&Role::Survivor { rank, epoch, .. }) => (rank, Some(epoch)),
                 _ => continue,
             };
-            // A process that was told where the coordinator is may have died without closing its connection.
+            // A process that this thread has sent to the coordinator may have died without closing its connection.
             if !self.coordinates() {
                 self.forget_connection(rank);
             }
@@ -536,7 +536,7 @@ impl CoordinatorLoop {
     }
 
     fn handle(&mut self, rank: u32, message: FromMember) {
-        // Who is told that the coordinator is elsewhere may have sent something before.
+        // A process may have sent something before it learned that the coordinator is elsewhere.
         if !self.coordinates() {
             return;
         }

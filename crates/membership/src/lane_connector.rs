@@ -645,7 +645,7 @@ const ADVANCE_ALL: Duration = Duration::from_millis(500);
 /// How long to wait before another try to open a socket, if there can be no more.
 const SHORTAGE_PAUSE: Duration = Duration::from_millis(100);
 
-/// Accepts the connections that wait, at most so many. Returns the error if no more sockets can be opened.
+/// Accepts waiting connections, up to a limit. Returns the error if the process can open no more sockets.
 fn accept_waiting<S>(
     most: usize,
     mut accept: impl FnMut() -> std::io::Result<S>,

@@ -291,7 +291,7 @@ mod tests {
         assert!(!member.coordinator_lost());
         member.lose_coordinator(Trouble::closed("end of file"));
         assert_eq!(member.verdict(), Some(&Verdict { blame: Blame::Rank(3), trouble }));
-        assert!(member.coordinator_lost(), "whoever was lost before");
+        assert!(member.coordinator_lost(), "although another rank was blamed before");
     }
 
     #[test]

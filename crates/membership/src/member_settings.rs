@@ -77,7 +77,7 @@ impl From<IpAddr> for Interface {
 /// The most ranks of an epoch in which every two are connected before it begins.
 pub const MESH: u32 = 32;
 
-/// The most connections that wait to be accepted, if the system allows so many.
+/// The most connections that may wait to be accepted. The system may allow fewer.
 const WAITING: i32 = 4096;
 
 /// The most lanes of a member.

@@ -17,19 +17,21 @@ use crate::coordinator_thread::Standby;
 use crate::member_settings::MemberSettings;
 use crate::message::{CoordinatorPlace, FromCoordinator};
 use crate::roster::Roster;
-use mio::net::TcpStream;
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use syncline_protocol::handshake::Role;
 use syncline_transport::control_connection::ControlConnection;
-use syncline_transport::handshaking::Handshaking;
+use syncline_transport::handshaking::{DialError, DialLimits, Handshaking, Identification};
 
 /// How long a member waits before it asks a process again. Each pause is longer than the one before: many members may wait
 /// for one that does not look for the coordinator yet.
 const AGAIN: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(320);
+
+/// A process at the old coordinator's address that refuses for this long to coordinate is another one, if the old one has
+/// closed its connection.
+const REPLACED: Duration = Duration::from_millis(200);
 
 /// How a member has lost a coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,10 +41,6 @@ pub enum Loss {
     /// It is silent, and its process may live.
     Silent,
 }
-
-/// A process at the old coordinator's address that refuses for this long to coordinate is another one, if the old one has
-/// closed its connection.
-const REPLACED: Duration = Duration::from_millis(200);
 
 /// What a member needs to know to find its coordinator again.
 #[derive(Clone, Debug)]
@@ -239,6 +237,7 @@ fn ask(
     Err(if ended { Unanswered::Ended } else { Unanswered::Silent })
 }
 
+/// Asks a process at one of its addresses.
 fn ask_at(
     member: &MemberSettings,
     address: SocketAddr,
@@ -247,39 +246,28 @@ fn ask_at(
     stop: &mut dyn FnMut() -> Result<(), String>,
 ) -> Result<ControlConnection, Unanswered> {
     let began = Instant::now();
-    let stream = match std::net::TcpStream::connect_timeout(&address, silence) {
-        Ok(stream) => stream,
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => return Err(Unanswered::Ended),
-        Err(_) => return Err(Unanswered::Silent),
-    };
-    let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-    let socket = ready.map(|()| TcpStream::from_std(stream).into());
-    let handshake = socket
-        .map_err(|error| error.to_string())
-        .and_then(|socket| Handshaking::begin(socket, member.trust.clone(), &member.job, role.clone()));
-    let mut handshake = handshake.map_err(Unanswered::Refused)?;
-    let mut pause = || {
-        stop().map_err(Unanswered::Stopped)?;
-        std::thread::sleep(Duration::from_millis(2));
-        if began.elapsed() > 2 * silence { Err(Unanswered::Silent) } else { Ok(()) }
-    };
-    loop {
-        match handshake.advance(|_| Ok(())) {
-            Ok(true) => break,
-            Ok(false) => pause()?,
-            Err(error) if error.permanent => return Err(Unanswered::Refused(error.why)),
-            // A process that ends meanwhile closes the connection: the next try finds nobody.
-            Err(_) => return Err(Unanswered::NotYet),
-        }
-    }
+    let own = Identification { trust: &member.trust, job: &member.job };
+    let limits = DialLimits { connect: silence, answer: 2 * silence };
+    let socket = Handshaking::dial(address, own, role, limits, stop).map_err(|error| match error {
+        DialError::NobodyListens(_) => Unanswered::Ended,
+        DialError::NoAnswer(_) => Unanswered::Silent,
+        DialError::Failed(shut) if shut.permanent => Unanswered::Refused(shut.why),
+        // A process that ends meanwhile closes the connection: the next try finds nobody.
+        DialError::Failed(_) => Unanswered::NotYet,
+        DialError::Stopped(why) => Unanswered::Stopped(why),
+    })?;
     // The coordinator says that the job has begun; others say where the coordinator is.
-    let mut connection = ControlConnection::new(handshake.socket);
+    let mut connection = ControlConnection::new(socket);
     loop {
         let closed = connection.read().is_err();
         match connection.receive() {
             Ok(Some(FromCoordinator::Moved(place))) => return Err(Unanswered::Moved(place)),
             Ok(Some(_)) => return Ok(connection),
-            Ok(None) if !closed => pause()?,
+            Ok(None) if !closed && began.elapsed() > 2 * silence => return Err(Unanswered::Silent),
+            Ok(None) if !closed => {
+                stop().map_err(Unanswered::Stopped)?;
+                std::thread::sleep(Duration::from_millis(2));
+            }
             Ok(None) | Err(_) => return Err(Unanswered::NotYet),
         }
     }

@@ -35,6 +35,28 @@ pub struct Identification<'a> {
     pub job: &'a str,
 }
 
+/// How long to wait for a process.
+#[derive(Clone, Copy, Debug)]
+pub struct DialLimits {
+    /// How long its host may take to accept the connection.
+    pub connect: Duration,
+    /// How long it may then take to admit this side.
+    pub answer: Duration,
+}
+
+/// Why a process has not admitted this side. Each has a clause that says why.
+#[derive(Debug)]
+pub enum DialError {
+    /// Its host answers that nobody listens there.
+    NobodyListens(String),
+    /// Nothing answers in time.
+    NoAnswer(String),
+    /// The process refuses this side or cannot be authenticated, or the connection has ended.
+    Failed(HandshakeError),
+    /// The caller no longer wants to connect.
+    Stopped(String),
+}
+
 /// A handshake under way.
 #[derive(Debug)]
 pub struct Handshaking {
@@ -78,40 +100,21 @@ impl Handshaking {
         stop: &mut dyn FnMut() -> Result<(), String>,
     ) -> Result<Socket, HandshakeError> {
         const AGAIN: Duration = Duration::from_millis(50);
-        // Many processes of a host may wait for one that has to answer all of them: look less and less often.
-        const LONGEST_PAUSE: Duration = Duration::from_millis(16);
         let mut next = addresses.iter().cycle();
         // The latest error of each address.
         let mut whys: BTreeMap<SocketAddr, String> = BTreeMap::new();
         let given_up = |why: String| HandshakeError { why, permanent: true };
-        let Identification { trust, job } = identification;
         loop {
             stop().map_err(given_up)?;
             let Some(&address) = next.next() else { return Err(given_up("has no address".to_owned())) };
-            let why = match std::net::TcpStream::connect_timeout(&address, Duration::from_millis(500)) {
-                Err(error) => error.to_string(),
-                Ok(stream) => {
-                    let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-                    ready.map_err(|error| error.to_string())?;
-                    let socket = Socket::from(TcpStream::from_std(stream));
-                    let mut handshake = Self::begin(socket, trust.clone(), job, role.clone())?;
-                    let mut pause = Duration::from_millis(1);
-                    loop {
-                        match handshake.advance(|_| Ok(())) {
-                            Ok(true) => return Ok(handshake.socket),
-                            Err(shut) if shut.permanent => return Err(shut),
-                            Err(shut) => break shut.why,
-                            Ok(false) if Instant::now() > deadline || handshake.began.elapsed() > TIMEOUT => {
-                                break "it does not answer".to_owned();
-                            }
-                            Ok(false) => {
-                                stop().map_err(given_up)?;
-                                std::thread::sleep(pause);
-                                pause = (2 * pause).min(LONGEST_PAUSE);
-                            }
-                        }
-                    }
-                }
+            let answer = deadline.saturating_duration_since(Instant::now()).min(TIMEOUT);
+            let limits = DialLimits { connect: Duration::from_millis(500), answer };
+            let why = match Self::dial(address, identification, role, limits, stop) {
+                Ok(socket) => return Ok(socket),
+                Err(DialError::Stopped(why)) => return Err(given_up(why)),
+                Err(DialError::Failed(shut)) if shut.permanent => return Err(shut),
+                Err(DialError::Failed(shut)) => shut.why,
+                Err(DialError::NobodyListens(why) | DialError::NoAnswer(why)) => why,
             };
             whys.insert(address, why);
             let all = whys.len() == addresses.len();
@@ -126,6 +129,44 @@ impl Handshaking {
                 std::thread::sleep(AGAIN);
             }
         }
+    }
+
+    /// Connects to one address as `role`, once. Calls `stop` repeatedly, and gives up if that returns an error.
+    ///
+    /// # Errors
+    /// Why the process there has not admitted this side.
+    pub fn dial(
+        address: SocketAddr,
+        identification: Identification<'_>,
+        role: &Role,
+        limits: DialLimits,
+        stop: &mut dyn FnMut() -> Result<(), String>,
+    ) -> Result<Socket, DialError> {
+        // Many processes of a host may wait for one that has to answer all of them: look less and less often.
+        const LONGEST_PAUSE: Duration = Duration::from_millis(16);
+        let Identification { trust, job } = identification;
+        let stream = match std::net::TcpStream::connect_timeout(&address, limits.connect) {
+            Ok(stream) => stream,
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                return Err(DialError::NobodyListens(error.to_string()));
+            }
+            Err(error) => return Err(DialError::NoAnswer(error.to_string())),
+        };
+        let unable = |why: String| DialError::Failed(HandshakeError { why, permanent: true });
+        let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+        ready.map_err(|error| unable(error.to_string()))?;
+        let socket = Socket::from(TcpStream::from_std(stream));
+        let mut handshake = Self::begin(socket, trust.clone(), job, role.clone()).map_err(unable)?;
+        let mut pause = Duration::from_millis(1);
+        while !handshake.advance(|_| Ok(())).map_err(DialError::Failed)? {
+            if handshake.began.elapsed() > limits.answer {
+                return Err(DialError::NoAnswer("it does not answer".to_owned()));
+            }
+            stop().map_err(DialError::Stopped)?;
+            std::thread::sleep(pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+        Ok(handshake.socket)
     }
 
     /// Begins a handshake on a socket that this side has accepted.

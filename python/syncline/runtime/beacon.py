@@ -15,7 +15,8 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from syncline.runtime.rendezvous import BELL, Contact, answer, hello_of, wipe
+from syncline.runtime.addresses import at_port
+from syncline.runtime.rendezvous import BELL, Contact, answer, hello_of, value_of, wipe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,27 +39,19 @@ LOOK_S = 0.2
 _log = logging.getLogger("syncline")
 
 
-def _value(rendezvous: Rendezvous, key: str) -> bytes:
-    """Returns the value under a key; empty if there is none."""
-    try:
-        return rendezvous.fetch(key, 0.0)
-    except TimeoutError:
-        return b""
-
-
 def is_running(rendezvous: Rendezvous, silence_s: float) -> bool:
     """Returns whether a job shows signs of life. Waits for one only if a job has shown some before.
 
     After the coordinator's death there is none until another rank coordinates, which takes a few times ``silence_s``,
     the time after which silent ranks are lost.
     """
-    before = _value(rendezvous, BEAT)
+    before = value_of(rendezvous, BEAT)
     if not before:
         return False
     deadline = time.monotonic() + 5 * silence_s + 4 * BEAT_S
     while time.monotonic() < deadline:
         time.sleep(LOOK_S)
-        if (now := _value(rendezvous, BEAT)) != before:
+        if (now := value_of(rendezvous, BEAT)) != before:
             # A job that ends wipes its sign.
             return bool(now)
     return False
@@ -68,7 +61,7 @@ class Beacon:
     """A thread of a rank, which answers others while this rank coordinates the job."""
 
     def __init__(self, rendezvous: Rendezvous, rank: int, world: int, contact: Contact) -> None:
-        """``contact`` is how this rank has joined. On rank 0 it may have the name under which others know its host."""
+        """``contact`` is how this rank has joined. If it coordinates the job, others know its host by that name."""
         self._rendezvous = rendezvous
         self._rank = rank
         self._world = world
@@ -99,9 +92,10 @@ class Beacon:
         addresses = None if core is None else core.coordinates_at()
         if addresses is None:
             return None
+        address = addresses[0]
         if self._contact.rank == self._rank:
-            return self._contact
-        return replace(self._contact, coordinator=addresses[0], rank=self._rank)
+            address = at_port(self._contact.coordinator, int(address.rpartition(":")[2]))
+        return replace(self._contact, coordinator=address, rank=self._rank)
 
     def _beat(self) -> None:
         self._rendezvous.publish(BEAT, secrets.token_hex(8).encode())
@@ -126,7 +120,7 @@ class Beacon:
     def _look(self, own: Contact) -> None:
         if time.monotonic() >= self._next_beat:
             self._beat()
-        if (rung := _value(self._rendezvous, BELL)) != self._rung:
+        if (rung := value_of(self._rendezvous, BELL)) != self._rung:
             self._answer(own)
             self._rung = rung
         self._wipe()

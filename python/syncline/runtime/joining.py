@@ -114,8 +114,7 @@ def join(options: JoinOptions) -> tuple[_core.Communicator, Beacon | None]:
         )
         limits = replace(options.limits, wait_s=approach.wait_s)
         data = {**asdict(member), **asdict(options.resources), **asdict(limits)}
-        addresses: list[str] = [known]
-        announced = _announced(approach.announce, known, addresses)
+        announced = _announced(approach.announce, known)
         try:
             options.security.check([*(each.listen for each in interfaces), *(host for host, _ in where)], approach.key)
             core = _core.Communicator.join(json.dumps(data, allow_nan=False), approach.key, announced, LOG.warning)
@@ -133,7 +132,7 @@ def join(options: JoinOptions) -> tuple[_core.Communicator, Beacon | None]:
             raise meeting_error(f"rank {rank} cannot wipe its key from the rendezvous: {error}") from error
     if not options.elastic:
         return core, None
-    contact = Contact(coordinator=addresses[-1], rank=approach.coordinator_rank, key=approach.shared)
+    contact = Contact(coordinator=known, rank=approach.coordinator_rank, key=approach.shared)
     return core, Beacon(meeting.rendezvous, rank, options.world, contact)
 
 
@@ -203,18 +202,12 @@ def _addresses(
     return resolve_all(coordinator, PORT)
 
 
-def _announced(
-    announce: Callable[[str], None] | None, known: str, addresses: list[str]
-) -> Callable[[list[str]], None] | None:
-    """Wraps ``announce``: replaces the host of rank 0's address by the name under which others know it.
-
-    Also adds the address to ``addresses``.
-    """
+def _announced(announce: Callable[[str], None] | None, known: str) -> Callable[[list[str]], None] | None:
+    """Wraps ``announce``: replaces the host of rank 0's address by the name under which others know it."""
     if announce is None:
         return None
 
-    def call(found: list[str]) -> None:
-        addresses.append(at_port(known, int(found[0].rpartition(":")[2])))
-        announce(addresses[-1])
+    def call(addresses: list[str]) -> None:
+        announce(at_port(known, int(addresses[0].rpartition(":")[2])))
 
     return call

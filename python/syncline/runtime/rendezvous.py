@@ -134,12 +134,17 @@ class Contact:
     """The key that all ranks of the job share."""
 
 
-def hello_of(rendezvous: Rendezvous, rank: int) -> bytes:
-    """Returns the random number that a rank has published when it appeared; empty if it has not, or has joined."""
+def value_of(rendezvous: Rendezvous, key: str) -> bytes:
+    """Returns the value under a key; empty if there is none."""
     try:
-        return rendezvous.fetch(f"hello/{rank}", 0.0)
+        return rendezvous.fetch(key, 0.0)
     except TimeoutError:
         return b""
+
+
+def hello_of(rendezvous: Rendezvous, rank: int) -> bytes:
+    """Returns the random number that a rank has published when it appeared; empty if it has not, or has joined."""
+    return value_of(rendezvous, f"hello/{rank}")
 
 
 def answer(rendezvous: Rendezvous, rank: int, hello: bytes, contact: Contact) -> None:

@@ -267,13 +267,18 @@ class Tuner:
         """Whether a ratio of times shows a change of speed, up or down."""
         return ratio >= 1 + self.settings.change or ratio <= 1 / (1 + self.settings.change)
 
-    def _look(self) -> Window:
-        """Waits until there is something to see, and asks all ranks."""
+    def _look(self, most: float = math.inf) -> Window:
+        """Waits until there is something to see, and asks all ranks.
+
+        A few operations are enough if they take more than ``most`` over their bytes on this rank.
+        """
         began = time.monotonic()
 
         def seen() -> bool:
+            operations = self._sampler.operations()
             long_enough = time.monotonic() - began >= self.settings.window_s
-            return long_enough and self._sampler.operations() >= self.settings.operations
+            slow = operations >= FEW and self._sampler.seconds_per_byte() > most
+            return slow or (long_enough and operations >= self.settings.operations)
 
         self._wait(seen)
         self._own = self._sampler.seconds_per_byte()
@@ -398,27 +403,13 @@ class Tuner:
         return before, False
 
     def _measure(self, first: int, most: float = math.inf) -> float:
-        """Returns the time over bytes of all-reduces from operation ``first`` on.
-
-        Counts only few operations if they take more than ``most`` on this rank.
-        """
+        """Returns the time over bytes of all-reduces from operation ``first`` on; ``most`` as in :meth:`_look`."""
         self._wait(lambda: self._ranks.begun >= first)
         # Operations before may still run, and must not count.
         before = self._sampler.operations() + FEW
         self._wait(lambda: self._sampler.operations() >= before)
         sampling.look(self._group, self._sampler)
-        began = time.monotonic()
-
-        def seen() -> bool:
-            operations = self._sampler.operations()
-            long_enough = time.monotonic() - began >= self.settings.window_s
-            slow = operations >= FEW and self._sampler.seconds_per_byte() > most
-            return slow or (long_enough and operations >= self.settings.operations)
-
-        self._wait(seen)
-        self._own = self._sampler.seconds_per_byte()
-        self._seen = sampling.look(self._group, self._sampler)
-        return self._seen.seconds_per_byte
+        return self._look(most).seconds_per_byte
 
     def _wait(self, over: Callable[[], bool]) -> None:
         """Waits until ``over`` returns true. Raises ``_Ended`` if the tuner is closed before."""

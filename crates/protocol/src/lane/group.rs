@@ -175,23 +175,11 @@ impl Group {
         })
     }
 
-    /// How the operation of the next chunk is run.
-    pub(super) fn next_shape(&self) -> Option<&Shape> {
-        self.operations.values().find_map(|known| {
-            let running = known.running.as_ref()?;
-            (running.next < known.shape.cut.chunks()).then_some(&*known.shape)
-        })
-    }
-
-    /// The next chunk to begin, and its operation.
-    pub(super) fn next_chunk(&mut self, lanes: u32) -> Option<(u64, u32)> {
-        self.operations.iter_mut().find_map(|(&sequence, known)| {
-            let running = known.running.as_mut()?;
-            let chunk = running.next;
-            (chunk < known.shape.cut.chunks()).then(|| {
-                running.next = running.next.saturating_add(known.shape.lanes(lanes));
-                (sequence, chunk)
-            })
+    /// The operation of the next chunk to begin, and how it is run.
+    pub(super) fn next_operation(&self) -> Option<(u64, &Shape)> {
+        self.operations.iter().find_map(|(&sequence, known)| {
+            let next = known.running.as_ref()?.next;
+            (next < known.shape.cut.chunks()).then_some((sequence, &*known.shape))
         })
     }
 

@@ -363,7 +363,11 @@ impl Operations {
         let Some(group) = groups.get_mut(slot).filter(|group| group.ready()) else {
             return false;
         };
-        let window = group.next_shape().and_then(|shape| shape.window);
+        let Some((sequence, shape)) = group.next_operation() else {
+            self.pending.remove(&slot);
+            return false;
+        };
+        let (window, lanes) = (shape.window, shape.lanes(self.flow.lanes));
         let window = window.map_or(self.flow.window, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         let room = group.running < 2
             || group.running < MAX_RUNNING
@@ -375,13 +379,11 @@ impl Operations {
         if !room || span > most {
             return false;
         }
-        let Some((sequence, number)) = group.next_chunk(self.flow.lanes) else {
-            self.pending.remove(&slot);
-            return false;
-        };
         let before = group.begun;
         let known = group.operations.get_mut(&sequence).expect("found just now");
         let running = known.running.as_mut().expect("as above");
+        let number = running.next;
+        running.next = number.saturating_add(lanes);
         let chunk = Chunk::begin(&running.started, number, before, &mut connections.pool);
         let message = chunk.message(&running.started);
         group.running_bytes += chunk.bytes(&running.started);
