@@ -18,18 +18,18 @@ import dataclasses
 import math
 import sys
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 from requirement import print_out
+from sklearn.metrics import adjusted_rand_score
 
 from syncline.distances import Measured, Pair
 from syncline.grouping import DataCentre, find
-from syncline.grouping.clusters import agreement
-from syncline.probing.sampled_schedule import probes, sampled_schedule
+from syncline.probing import Turns, sampled
 
-if TYPE_CHECKING:
-    from syncline.grouping.arrays import Floats, Ints
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 LAYOUTS: tuple[tuple[int, int, tuple[int, ...]], ...] = tuple(
     (hosts, rack, fan_out)
@@ -84,7 +84,7 @@ class Oracle:
             by_level = self.logs[:, int(_bins(self.edges, np.array([math.log(pair.rtt_s or 1.0)]))[0])]
             likely[a] += by_level[self.levels[racks[b]]]
             likely[b] += by_level[self.levels[racks[a]]]
-        return agreement(racks, likely.argmax(axis=1))
+        return float(adjusted_rand_score(racks, likely.argmax(axis=1)))
 
     def of_best_probes(self) -> float:
         """The same for probes that are expected to tell most about each host; no pair is probed twice."""
@@ -93,7 +93,7 @@ class Oracle:
         entropy = -(shares * self.logs).sum(axis=1)
         likely = np.log(np.maximum(left, 1e-9))
         at_level = np.stack([self.levels == level for level in range(len(shares))]).astype(np.float64)
-        budget = probes(self.centre.hosts)
+        budget = int(2 * self.centre.hosts * math.log2(self.centre.hosts))
         while budget > 0:
             chance = np.exp(likely - likely.max(axis=1, keepdims=True))
             chance /= chance.sum(axis=1, keepdims=True)
@@ -115,26 +115,23 @@ class Oracle:
             sums = shares.cumsum(axis=1)[self.levels[racks[hosts], probed]]
             found = np.minimum((sums < random.random((len(hosts), 1))).sum(axis=1), BINS - 1)
             likely[hosts] += self.logs[self.levels[probed], found[:, None]]
-        return agreement(racks, likely.argmax(axis=1))
+        return float(adjusted_rand_score(racks, likely.argmax(axis=1)))
 
 
 def _bins(edges: Floats, logs: Floats) -> Ints:
     return np.clip(np.searchsorted(edges, logs, side="right") - 1, 0, BINS - 1).astype(np.int64)
 
 
-def sampled(centre: DataCentre) -> Measured:
+def measured_by_few(centre: DataCentre) -> Measured:
     """What the sampled schedule measures."""
-    schedule = sampled_schedule(centre.hosts, centre.seed)
+    turns = Turns(sampled(centre.seed)(centre.hosts))
     found: dict[tuple[int, int], Pair] = {}
-    pairs = next(schedule)
-    while True:
+    results: dict[tuple[int, int], Pair] = {}
+    while (pairs := turns.next(results)) is not None:
         times = zip(pairs, centre.probe(pairs), strict=True)
         results = {pair: Pair(rtt_s=seconds, samples=1) for pair, seconds in times if seconds is not None}
         found |= results
-        try:
-            pairs = schedule.send(results)
-        except StopIteration:
-            return Measured(tuple(f"host{number}" for number in range(centre.hosts)), found)
+    return Measured(tuple(f"host{number}" for number in range(centre.hosts)), found)
 
 
 def main(words: list[str]) -> None:
@@ -153,15 +150,15 @@ def main(words: list[str]) -> None:
                 centre = DataCentre(hosts=hosts, rack=rack, fan_out=fan_out, noise=noise, seed=seed)
                 oracle = Oracle.of(centre)
                 begun = time.process_time()
-                measured = sampled(centre)
+                measured = measured_by_few(centre)
                 probed = time.process_time()
                 groups = np.array(find(measured).groups)
                 grouped = time.process_time()
-                row = [agreement(centre.racks, groups), oracle.of_probes(measured), oracle.of_best_probes()]
+                row = [adjusted_rand_score(centre.racks, groups), oracle.of_probes(measured), oracle.of_best_probes()]
                 row += [math.nan, math.nan]
                 if hosts <= MOST_OF_ALL:
                     every = centre.measured()
-                    row[3:] = [agreement(centre.racks, np.array(find(every).groups)), oracle.of_probes(every)]
+                    row[3:] = [adjusted_rand_score(centre.racks, np.array(find(every).groups)), oracle.of_probes(every)]
                 rows.append([*row, probed - begun, grouped - probed])
             table = np.array(rows)
             shown = [f"{mean:.2f} ({low:.2f})" for mean, low in zip(table.mean(0), table.min(0), strict=True)][:5]

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from syncline.probing.job import probe as probe_job
     from syncline.probing.launching import Launch
     from syncline.probing.outcome import Outcome
-    from syncline.probing.rounds import full, sampled
+    from syncline.probing.rounds import Turns, full, sampled
 
-__all__ = ["Launch", "Outcome", "Wanted", "full", "probe_hosts", "probe_job", "sampled"]
+__all__ = ["Launch", "Outcome", "Turns", "Wanted", "full", "probe_hosts", "probe_job", "sampled"]
 
 __getattr__ = lazy(
     __name__,
     {
         "Launch": "syncline.probing.launching.Launch",
         "Outcome": "syncline.probing.outcome.Outcome",
+        "Turns": "syncline.probing.rounds.Turns",
         "Wanted": "syncline.probing.budget.Wanted",
         "full": "syncline.probing.rounds.full",
         "probe_hosts": "syncline.probing.coordinator.probe",
