@@ -76,7 +76,8 @@ def run(
         typer.Option("--patient", metavar="", help="Before each run, wait up to ten minutes for an idle machine."),
     ] = False,
     gloo: Annotated[
-        str | None, typer.Option("--gloo", metavar="PYTHON", help="A Python with PyTorch, if this one has none.")
+        str | None,
+        typer.Option("--gloo", metavar="PYTHON", help="A Python with PyTorch and LightGBM, if this one lacks them."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON object.")] = False,
 ) -> None:

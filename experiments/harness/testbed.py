@@ -43,6 +43,8 @@ PATIENCE_S, QUIET = 600.0, 0.2
 of busy cores up to which a machine counts as idle."""
 
 
+PACKAGES = {"torch": "PyTorch", "lightgbm": "LightGBM"}
+"""Packages that programs need, by module."""
 STOLEN = 0.05
 """Largest steal time of a recorded measurement, in cores: CPU time that the hypervisor gave to other machines."""
 
@@ -62,8 +64,8 @@ class Trial:
     program: Sequence[str]
     """A Python program and its arguments; without a testbed, any command. It runs in the project's folder. One of its
     processes prints a line of JSON: a list of times in seconds."""
-    torch: bool = False
-    """Whether the program needs PyTorch."""
+    package: str | None = None
+    """A package that the program needs: ``torch`` or ``lightgbm``."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ class Session:
     make: Callable[[str], Mapping[str, Any]]
     """Makes the measurements: plain data for JSON. Its argument is a Python interpreter for the programs on hosts. It
     raises ``RuntimeError`` if a program fails."""
-    torch: bool = False
-    """Whether the interpreter needs PyTorch."""
+    package: str | None = None
+    """A package that the interpreter needs: ``torch`` or ``lightgbm``."""
     quick: bool = False
     """Whether it measures less than a record should have."""
 
@@ -149,7 +151,7 @@ class Live:
     """Called with a message for each trial."""
     rounds: int = ROUNDS
     gloo: str | None = None
-    """A Python interpreter with PyTorch, if this one has none."""
+    """A Python interpreter with packages that this one lacks: PyTorch, LightGBM."""
     patience_s: float = 0.0
     """Longest wait before each round for the machine to become idle."""
     found: dict[str, Measurement] = field(default_factory=dict)
@@ -161,9 +163,8 @@ class Live:
         """Runs a trial's program :attr:`rounds` times."""
         if (why := cannot(trial)) is not None:
             return why
-        python = sys.executable if not trial.torch or find_spec("torch") else self.gloo
-        if python is None:
-            return "needs PyTorch"
+        if (python := self._python(trial.package)) is None:
+            return f"needs {PACKAGES.get(trial.package or '')}"
         if trial.name not in self.found:
             self.tell(trial.name)
             times: list[float] = []
@@ -187,9 +188,8 @@ class Live:
         """Makes the measurements of a session, once."""
         if (why := cannot_emulate()) is not None:
             return why
-        python = sys.executable if not session.torch or find_spec("torch") else self.gloo
-        if python is None:
-            return "needs PyTorch"
+        if (python := self._python(session.package)) is None:
+            return f"needs {PACKAGES.get(session.package or '')}"
         if session.name not in self.collected:
             self.tell(session.name)
             others = self._quiet()
@@ -203,6 +203,15 @@ class Live:
             self.collected[session.name] = Measured(values, round(others, 2), stamp(), round(stolen, 3))
             self.rough |= {session.name} if session.quick else set()
         return self.collected[session.name]
+
+    def _python(self, package: str | None) -> str | None:
+        """An interpreter that has a package; ``None`` if there is none."""
+        if package is None or find_spec(package):
+            return sys.executable
+        if self.gloo is None:
+            return None
+        asked = [self.gloo, "-c", f"import importlib.util as u, sys; sys.exit(u.find_spec({package!r}) is None)"]
+        return None if subprocess.run(asked, check=False).returncode else self.gloo  # noqa: S603 - the user's own interpreter
 
     def _quiet(self) -> float:
         """Waits for an idle machine, up to ``patience_s``; returns the cores that are busy at the end."""

@@ -68,20 +68,28 @@ def payload(core: float = 1.0) -> dict[str, Any]:
 
 
 def predicted_s(
-    runner: Runner, plan: str, order: Sequence[int], nbytes: int = NBYTES, oversubscribed: float = HOSTS / RACKS
+    runner: Runner,
+    plan: str,
+    order: Sequence[int],
+    nbytes: int = NBYTES,
+    oversubscribed: float = HOSTS / RACKS,
+    collective: str = "all_reduce",
+    chunks: int | None = None,
 ) -> float:
-    """The simulated time of an all-reduce of the executor by a plan, with rank ``i`` on host ``order[i]``.
+    """The simulated time of a collective by a plan, with rank ``i`` on host ``order[i]``.
+
+    Without a number of ``chunks``, the vector is cut as by the executor.
 
     ``oversubscribed`` is what the hosts of a rack can send, over the rate of the rack's link to the core.
     """
     changes = {
-        "workload": {"collective": "all_reduce", "bytes": f"{nbytes}B"},
+        "workload": {"collective": collective, "bytes": f"{nbytes}B"},
         "fabric": payload(HOSTS / RACKS / oversubscribed),
         "placement": list(order),
         "collectives": {
             "all_reduce": "baseline",
-            "algorithms": {"default": {"all_reduce": plan}},
-            "chunks": cut(nbytes, PARTS.get(plan.partition("(")[0], len(order)) * MESSAGE),
+            "algorithms": {"default": {collective: plan}},
+            "chunks": chunks or cut(nbytes, PARTS.get(plan.partition("(")[0], len(order)) * MESSAGE),
             "min_chunk": "4B",
             "issue_threshold": "unlimited",
             "issue_batch": "unlimited",

@@ -115,7 +115,8 @@ class Exchange:
         steps = 4 if self.nbytes >= 1 << 22 else 40
         told = [f"{key}={value}" for key, value in self.options.items()]
         program = [str(RANKS), self.arm, str(self.nbytes), str(steps), *told]
-        return runner.bench.measure(Trial(self.name, self.scenario, {}, self.hosts, program, torch=self.arm == "gloo"))
+        package = "torch" if self.arm == "gloo" else None
+        return runner.bench.measure(Trial(self.name, self.scenario, {}, self.hosts, program, package=package))
 
 
 def cut(nbytes: int, size: int) -> int:

@@ -10,7 +10,7 @@ import pytest
 from experiments.harness.runner import Runner
 from experiments.harness.table import Table
 from experiments.harness.testbed import RECORD, Live, Measured, Measurement, Nothing, Record, Session
-from experiments.luo2020 import cloud, fig0401, fig0501, fig0613, fig0615, fig0616, orders
+from experiments.luo2020 import cloud, fig0401, fig0501, fig0613, fig0615, fig0616, orders, sec634
 from experiments.luo2020.beside import Pair
 from syncline.distances import Pair as Path
 from tests.testbed.specs import needs_namespaces
@@ -178,6 +178,37 @@ def test_the_verdicts_of_figure_6_13_follow_the_times():
     assert not fig0613._stable(swapped, found).holds
 
 
+def test_reduce_scatter_by_halving_takes_as_long_as_by_hand():
+    """LightGBM's: half of the histograms go to the rank at distance 8, a quarter at distance 4, and so on."""
+    vector_s = sec634.HISTOGRAMS * 8 / (200e6 * 1448 / 1514)
+    for order, links in (
+        (IN_RACKS, (4, 4, 1, 1)),  # four hosts of a rack share its link while partners are 8 or 4 apart
+        (ACROSS, (1, 1, 4, 4)),
+    ):
+        by_hand = vector_s * sum(hosts / 2**step for step, hosts in enumerate(links, start=1))
+        found = sec634.collective_s(RUNNER, sec634.APPLICATIONS[0], order)
+        assert found == pytest.approx(by_hand, rel=0.03)
+
+
+def test_applications_find_orders_that_keep_most_bytes_in_racks():
+    trees, networks = (
+        sec634.chosen(application, sec634.assumed(), quick=True)[0] for application in sec634.APPLICATIONS
+    )
+    assert all(len({cloud.rack(trees[rank + 4 * step]) for step in range(4)}) == 1 for rank in range(4))
+    assert cloud.crossing(networks) == 4
+
+
+@pytest.mark.parametrize(("random_s", "holds"), [(2.0, True), (1.25, False)])
+def test_the_verdicts_on_applications_follow_the_times(random_s, holds):
+    outcomes = [
+        sec634.Outcome(application, 0.1, (0.9, random_s - 0.1), (1.0, random_s)) for application in sec634.APPLICATIONS
+    ]
+    trees, networks, predicted = sec634._verdicts(outcomes)
+    assert (trees.holds, networks.holds, predicted.holds) == (holds, True, True)
+    slow = [sec634.Outcome(sec634.APPLICATIONS[0], 0.1, (0.9, 1.9), (1.0, 3.0)), outcomes[1]]
+    assert not sec634._verdicts(slow)[2].holds
+
+
 def test_random_groups_are_balanced_and_rates_show_racks():
     for seed in fig0613.SEEDS:
         assert sorted(fig0613.balanced(seed)) == sorted(host % 4 for host in range(16))
@@ -247,6 +278,12 @@ def test_without_root_no_session_runs(monkeypatch):
     assert Live().collect(Session("one", lambda _: {})) == "needs root"
 
 
+def with_package(package, python):
+    """The interpreter, if it has a package."""
+    pytest.importorskip(package)
+    return python
+
+
 def fails(_):
     raise RuntimeError("no testbed")
 
@@ -269,8 +306,10 @@ def test_a_session_that_fails_says_so():
         lambda python: fig0613.session(python, quick=True),
         lambda python: fig0615.follow(python, quick=True),
         lambda python: fig0616.session("executor", "ring", python, quick=True),
+        lambda python: sec634.session(sec634.APPLICATIONS[0], with_package("lightgbm", python), quick=True),
+        lambda python: sec634.session(sec634.APPLICATIONS[1], with_package("torch", python), quick=True),
     ],
-    ids=["fig0401", "fig0501", "streams", "fig0613", "fig0615", "fig0616"],
+    ids=["fig0401", "fig0501", "streams", "fig0613", "fig0615", "fig0616", "lightgbm", "pytorch"],
 )
 def test_every_session_runs_on_a_testbed(session):
     told = []

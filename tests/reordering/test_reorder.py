@@ -170,3 +170,33 @@ class TestCommand:
         found = json.loads(done.stdout)["reorder"]
         assert found["stopped_by_limit"]
         assert found["cost_s"] <= found["cost_before_s"]
+
+
+def test_groups_undo_noise_that_misleads_single_pairs(cli: Cli) -> None:
+    """A round trip of a pair between racks was as short as within one, by chance: the ring must not follow it."""
+    rng = random.Random(5)
+    rack = [host % 4 for host in range(16)]
+    pairs = {}
+    for a, b in itertools.combinations(range(16), 2):
+        noise = rng.lognormvariate(0, 0.7)
+        pairs[a, b] = Pair((60e-6 if rack[a] == rack[b] else 200e-6) * noise)
+    save(Measured(tuple(f"h{host}" for host in range(16)), pairs), str(cli.folder / "rtt.csv"))
+    groups = [[f"h{host}" for host in range(16) if rack[host] == each] for each in range(4)]
+    (cli.folder / "racks.yaml").write_text(json.dumps({"groups": groups}))
+
+    def crossings(*more: str) -> int:
+        found = json.loads(cli("reorder", "rtt.csv", "--json", *more).stdout)["reorder"]["hosts"]
+        inside = [rack[int(host[1:])] for host in found]
+        return sum(a != b for a, b in zip(inside, inside[1:] + inside[:1], strict=True))
+
+    assert crossings() > 4
+    assert crossings("--groups", "racks.yaml") == 4
+
+
+def test_groups_must_have_all_hosts(cli: Cli) -> None:
+    save(racks(4, 2)[0], str(cli.folder / "rtt.csv"))
+    for groups, named in (([["h0", "h1"], ["h2", "h9"]], "h9"), ([["h0", "h1"], ["h2"]], "h3")):
+        (cli.folder / "racks.yaml").write_text(json.dumps({"groups": groups}))
+        found = cli("reorder", "rtt.csv", "--groups", "racks.yaml")
+        assert found.returncode == 2
+        assert named in found.stderr

@@ -126,7 +126,7 @@ def _arm(runner: Runner, library: str, name: str, orders: Table) -> Arm:
         Session(
             f"{library} {name}",
             lambda python: session(library, plan, python, quick=quick),
-            torch=library == GLOO,
+            package="torch" if library == GLOO else None,
             quick=quick,
         )
     )

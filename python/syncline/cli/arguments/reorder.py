@@ -47,6 +47,14 @@ def reorder(
         str | None,
         typer.Option("--hosts", metavar="FILE", help="The present order, as a hostfile; may be some of the hosts."),
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            "--groups",
+            metavar="FILE",
+            help="Groups of hosts, as `syncline group` writes them: medians between groups count, not single pairs.",
+        ),
+    ] = None,
     slots: Annotated[
         int | None, typer.Option("--slots", metavar="N", min=1, help="Ranks on each host, for files of launchers.")
     ] = None,
@@ -89,6 +97,7 @@ def reorder(
         bytes_,
         rate,
         hosts,
+        groups,
         slots,
         tuple(write or ()),
         seed,

@@ -42,6 +42,8 @@ class Options:
     rate: str | None
     hosts: str | None
     """A file with the present order."""
+    groups: str | None
+    """A file of groups, between which distances count."""
     slots: int | None
     write: tuple[str, ...]
     """``FORMAT=FILE``."""
@@ -62,6 +64,8 @@ def reorder(measurements: str, options: Options, *, explain: bool, force: bool, 
     _check_files(files, options, force=force)
     _check_together(options)
     measured = read(measurements)
+    if options.groups is not None:
+        measured = _between_groups(measured, options.groups)
     given = None if options.hosts is None else read_hosts(options.hosts)
     names = measured.hosts if given is None else tuple(host.name for host in given)
     slots = {host.name: host.slots for host in given or ()}
@@ -94,6 +98,15 @@ def reorder(measurements: str, options: Options, *, explain: bool, force: bool, 
         for form, path in files:
             say(f"Wrote {path}; {form.use(path)}")
     return 0
+
+
+def _between_groups(measured: Measured, path: str) -> Measured:
+    """The distances between the groups of a file, which must have all hosts."""
+    from syncline.distances import by_groups
+    from syncline.grouping import read
+
+    groups = {host: number for number, group in enumerate(read(path, measured.hosts)) for host in group}
+    return by_groups(measured, [groups[host] for host in measured.hosts])
 
 
 def _search(
