@@ -103,7 +103,7 @@ def pytorch() -> Timed:
 
 
 def lightgbm() -> Timed:
-    """A ranking by boosted trees. In a step, all hosts grow a tree together: they add up the histograms of each leaf."""
+    """A ranking by boosted trees. In a step, all hosts grow a tree together: they sum the histograms of each leaf."""
     import lightgbm
     import numpy as np
 

@@ -218,8 +218,8 @@ def _verdicts(outcomes: Sequence[Outcome]) -> list[Verdict]:
             "A step is predicted as its time without communication, which is measured, and its collectives, one after "
             "the other, which are simulated. In LightGBM's, hosts whose partner is in the rack send the next part "
             "while others still send the last one through the rack's link. The network model gives all of these flows "
-            "the same rate at once; probably TCP lets new flows gain on older ones only slowly, so that the older ones, "
-            "on which more hosts wait, end sooner. The bytes of a step are as predicted.",
+            "the same rate at once; probably TCP lets new flows gain on older ones only slowly, so that the older "
+            "ones, on which more hosts wait, end sooner. The bytes of a step are as predicted.",
             ", ".join(sorted({each.measured for each in outcomes if isinstance(each.measured, str)})),
         )
     )
