@@ -1,0 +1,145 @@
+"""Measures case after case in a process of its own, which may fail or hang without loss.
+
+It reads a request, one line of JSON, from standard input, and writes messages to standard output, each a line of JSON:
+``facts`` of the device, the ``stage`` and the ``case`` that begins, a ``row``, a case that is ``skipped``, an ``error``
+that ends the process, and ``end``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import sys
+import time
+import warnings
+from typing import TYPE_CHECKING, Any, TextIO
+
+from syncline.kernels import cases
+from syncline.kernels.bench import Bench
+from syncline.kernels.device import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.kernels.cases import Case, Stage
+
+PATIENCE_S = 60.0
+"""After so long without a message, a case hangs."""
+COMPILER_PATIENCE_S = 120.0
+"""The same, where something is compiled."""
+
+
+class Worker:
+    """Sends messages about what it measures."""
+
+    def __init__(self, request: dict[str, Any], out: TextIO) -> None:
+        self.request = request
+        self._out = out
+        self._done = set(request["done"])
+
+    def send(self, **message: Any) -> None:
+        """Writes a message."""
+        self._out.write(json.dumps(message) + "\n")
+        self._out.flush()
+
+    def run(self) -> int:
+        """Measures everything, or as much as there is time for; returns the exit status."""
+        try:
+            import torch
+        except ImportError as problem:
+            self.send(error="no_torch", why=str(problem))
+            return 1
+        device = self.request["device"]
+        if device == "cuda" and not torch.cuda.is_available():
+            self.send(error="no_cuda", why="PyTorch finds no CUDA device")
+            return 1
+        with contextlib.ExitStack() as stack:
+            if device == "cuda":
+                torch.cuda.init()
+                stack.enter_context(torch.cuda.stream(torch.cuda.Stream()))
+            self.send(facts=facts(torch, device))
+            quick = self.request["quick"]
+            small = {"row_s": 0.002, "pool_bytes": 1 << 24} if quick else {"row_s": 0.03}
+            bench = Bench(torch, device, **small)
+            bench.start()
+            gc.collect()
+            gc.freeze()
+            for case, family in self._order():
+                if not self._measure(case, family, bench):
+                    return 1
+            bench.gauge.close()
+        self.send(end=True)
+        return 0
+
+    def _order(self) -> Iterator[tuple[Case, cases.Family]]:
+        """Cases, first of all stages in turn for their part of the time, then what is left of each."""
+        stages = cases.plan(self.request["operations"], quick=self.request["quick"])
+        left: list[tuple[Stage, list[Case]]] = [
+            (stage, [case for case in reversed(each) if case.key not in self._done]) for stage, each in stages
+        ]
+        for limited in (True, False):
+            for stage, pending in left:
+                if not pending:
+                    continue
+                self.send(stage=f"{stage.family} {stage.level}", cases=len(pending))
+                gc.collect()
+                part = stage.share * self.request["seconds"] if limited else float("inf")
+                ends = min(time.time() + part, self.request["deadline"])
+                module = cases.family(stage.family)
+                while pending and time.time() < ends:
+                    yield pending.pop(), module
+
+    def _measure(self, case: Case, family: cases.Family, bench: Bench) -> bool:
+        """Measures a case and sends its rows; False if the device cannot be used any more."""
+        compiled = case.row.get("variant") == "compiled"
+        self.send(case=case.key, patience_s=COMPILER_PATIENCE_S if compiled else PATIENCE_S)
+        out_of_memory: type[BaseException] = getattr(bench.torch, "OutOfMemoryError", MemoryError)
+        why = ""
+        for attempt in (1, 2):
+            rows = []
+            try:
+                bench.begin()
+                for measured in family.measure(case, bench):
+                    rows.append(None)
+                    self.send(row={**case.row, **measured})
+            except Exception as problem:  # noqa: BLE001 - whatever one case fails of, others may work
+                why = f"{type(problem).__name__}: {next(iter(str(problem).splitlines()), '')}"[:300]
+                again = isinstance(problem, (out_of_memory, MemoryError)) and attempt == 1 and not rows
+            else:
+                return True
+            try:
+                bench.synchronize()
+                if again:
+                    gc.collect()
+                    bench.recover()
+            except Exception as problem:  # noqa: BLE001 - another process can go on
+                self.send(skipped=case.key, why=why)
+                self.send(error="device", why=f"{type(problem).__name__}: {problem}"[:300])
+                return False
+            if not again:
+                break
+        self.send(skipped=case.key, why=why)
+        return True
+
+
+def main() -> int:
+    """Runs a worker on this process's streams."""
+    request = json.loads(sys.stdin.readline())
+    # What libraries print goes to stderr.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    try:
+        return Worker(request, out).run()
+    except BrokenPipeError:
+        # The supervisor is gone.
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    status = main()
+    # PyTorch's threads and compilers take long to end, and have nothing left to do.
+    sys.stdout.flush()
+    os._exit(status)
