@@ -12,6 +12,7 @@ GROUPS = {
     "simulate": ("simulate",),
     "scenarios": ("check", "show", "init", "convert"),
     "profile": ("profile",),
+    "kernels": ("kernels",),
     "results": ("compare", "explain"),
     "installation": ("doctor", "astra-sim"),
     "design": ("design",),

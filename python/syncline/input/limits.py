@@ -36,6 +36,12 @@ MAX_MODEL_FILE_BYTES = 1024 * 1024
 MAX_PRICE_FILE_BYTES = 1024 * 1024
 """Size of a file of prices."""
 
+MAX_KERNELS = 400_000
+"""Rows of a table of measured kernels."""
+
+MAX_KERNEL_FILE_BYTES = 256 * 1024 * 1024
+"""Size of such a table."""
+
 MAX_TIMES = 400_000
 """Times in a table of measured times."""
 

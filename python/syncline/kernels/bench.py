@@ -25,6 +25,10 @@ _GRAPH_S = 2e-3
 _ALIGNMENT = 256
 
 
+class CaptureError(RuntimeError):
+    """A CUDA graph cannot be captured of some calls. Only a new process can be trusted after that."""
+
+
 class Bench:
     """A device with its pools of random numbers and scratch memory, and a way to time calls on it."""
 
@@ -47,6 +51,7 @@ class Bench:
         self._anchor: Any = None
         self._captures = True
         self._driver: Any = None
+        self._total = 1 << 28
         self.types = {
             "bf16": torch.bfloat16,
             "fp16": torch.float16,
@@ -57,20 +62,19 @@ class Bench:
         }
 
     def start(self) -> None:
-        """Fills the pools. On a GPU, the caller has made a stream of its own current: graphs cannot be captured else."""
+        """Fills the pools. On a GPU, a stream of the caller's own is current: the default one cannot be captured."""
         torch = self.torch
         torch.manual_seed(1)
-        total = 1 << 28
         if self.cuda:
             about = torch.cuda.get_device_properties(0)
             self.cache_bytes = getattr(about, "L2_cache_size", 50 << 20)
-            total = about.total_memory
+            self._total = about.total_memory
             self._graph_pool = torch.cuda.graph_pool_handle()
             try:
                 self._driver = ctypes.CDLL("libcuda.so.1")
             except OSError:
                 self._driver = None
-        budget = self._pool_bytes or min(24 << 30, total // 4)
+        budget = self._pool_bytes or min(24 << 30, self._total // 4)
         for name, part in (("bf16", 0.45), ("fp32", 0.2), ("fp8_e4m3", 0.05), ("fp16", 0.05), ("scratch", 0.25)):
             self._fill(name, int(budget * part))
         self.synchronize()
@@ -88,9 +92,12 @@ class Bench:
             self._pools[name] = torch.empty(count, dtype=kind, device=self.device).normal_()
         self._used[name] = 0
 
-    def begin(self) -> None:
-        """Starts a case: all pools are free again."""
+    def begin(self, *, capture: bool = True) -> None:
+        """Starts a case: all pools are free again. ``capture`` allows CUDA graphs."""
+        self._captures = capture
         self._used = dict.fromkeys(self._used, 0)
+        if self.cuda and self.torch.cuda.memory_reserved() > 0.75 * self._total:
+            self.recover()
         self.torch.set_float32_matmul_precision("highest")
 
     def recover(self) -> None:
@@ -154,17 +161,8 @@ class Bench:
         estimate = max(1e-7, (time.perf_counter() - began) / len(calls[:8]))
         found: Row = {"copies": len(calls)}
         if self.cuda and capture and self._captures:
-            try:
-                found.update(self._time_graph(calls, estimate, repeats))
-                return found
-            except self.torch.cuda.OutOfMemoryError:
-                raise
-            except RuntimeError as problem:
-                if not any(word in str(problem).lower() for word in ("captur", "graph")):
-                    raise
-                self.recover()
-        found.update(self._time_loop(calls, estimate, repeats))
-        return found
+            return {**found, **self._time_graph(calls, estimate, repeats)}
+        return {**found, **self._time_loop(calls, estimate, repeats)}
 
     def capture(self, calls: Sequence[Callable[[], Any]], count: int) -> Any:
         """A CUDA graph of ``count`` calls, and the number of its nodes (None if unknown)."""
@@ -192,14 +190,16 @@ class Bench:
         try:
             for call in itertools.islice(itertools.cycle(calls), count):
                 call()
-        except BaseException:
+        except BaseException as problem:
             try:
                 graph.capture_end()
             except RuntimeError:
-                # The first error says more.
-                pass
+                raise CaptureError(str(problem)) from problem
             raise
-        graph.capture_end()
+        try:
+            graph.capture_end()
+        except RuntimeError as problem:
+            raise CaptureError(str(problem)) from problem
 
     def _nodes(self, graph: Any) -> int | None:
         if self._driver is None or not hasattr(graph, "raw_cuda_graph"):

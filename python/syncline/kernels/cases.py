@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ class Stage:
 STAGES = (
     Stage("launch", 0, 0.02),
     Stage("gemm", 0, 0.10),
-    Stage("attention", 0, 0.05),
+    Stage("attention", 0, 0.08),
     Stage("memory", 0, 0.05),
     Stage("optimizer", 0, 0.03),
     Stage("copy", 0, 0.02),
@@ -67,23 +67,22 @@ STAGES = (
     Stage("gemm", 1, 0.16),
     Stage("attention", 1, 0.09),
     Stage("layers", 1, 0.06),
-    Stage("memory", 1, 0.04),
-    Stage("grouped", 1, 0.03),
+    Stage("memory", 1, 0.07),
+    Stage("grouped", 1, 0.06),
     # From here on, torch.compile is needed: seconds for each case.
     Stage("memory", 2, 0.08),
     Stage("layers", 2, 0.08),
     Stage("optimizer", 1, 0.01),
     Stage("copy", 1, 0.01),
-    Stage("gemm", 2, 1.0),
-    Stage("attention", 2, 1.0),
+    Stage("gemm", 2, 0.2),
+    Stage("attention", 2, 0.1),
 )
 """All stages, in their order."""
 
 
 def family(name: str) -> Family:
     """The module of a family."""
-    module: Any = import_module(f"syncline.kernels.families.{name}")
-    return module
+    return cast("Family", import_module(f"syncline.kernels.families.{name}"))
 
 
 def plan(operations: Sequence[str], *, quick: bool) -> list[tuple[Stage, list[Case]]]:
@@ -103,6 +102,12 @@ def plan(operations: Sequence[str], *, quick: bool) -> list[tuple[Stage, list[Ca
         seen.update(case.key for case in cases)
         stages.append((stage, cases))
     return stages
+
+
+def is_backward(case: Case) -> bool:
+    """The case is a backward pass."""
+    which = case.row.get("pass")
+    return which == "backward"
 
 
 def row(operation: str, **columns: Value) -> Row:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from syncline.schemas import KERNELS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -12,9 +14,6 @@ Value = str | int | float | bool | None
 """A value of a row: text, a number, yes or no, or nothing where the column does not apply."""
 Row = dict[str, Value]
 """A row of the table, by column."""
-
-SCHEMA = "syncline-kernels/1"
-"""Name and version of the format: the first comment line of a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,11 @@ COLUMNS = (
     Column("elements", "integer", "Elements of the main tensor, or parameters of an optimizer."),
     Column("bytes", "integer", "Bytes that must be read and written at least, all tensors together."),
     Column("flop", "integer", "Floating-point operations of matrix products; causal attention counts half."),
-    Column("launch", "word", "`graph`: several launches in a CUDA graph; `loop`: launched one by one; `host`: host time."),
+    Column(
+        "launch",
+        "word",
+        "`graph`: many calls in a CUDA graph; `loop`: launched one by one; `host`: by the host's clock.",
+    ),
     Column("kernels", "integer", "Kernels, copies and memsets that one call launches."),
     Column("copies", "integer", "Sets of operands that calls took in turn."),
     Column("seconds", "number", "Time of one call: the median of the repeats."),
@@ -68,8 +71,8 @@ NAMES = tuple(column.name for column in COLUMNS)
 
 
 def header(facts: Mapping[str, Value]) -> str:
-    """The first lines of a table: the schema, facts of device and software as comments, and the names of the columns."""
-    lines = [f"# schema: {SCHEMA}", *(f"# {key}: {' '.join(str(value).split())}" for key, value in facts.items())]
+    """The first lines of a table: schema and facts of device and software as comments, and the names of columns."""
+    lines = [f"# schema: {KERNELS}", *(f"# {key}: {' '.join(str(value).split())}" for key, value in facts.items())]
     return "\n".join([*lines, ",".join(NAMES)]) + "\n"
 
 

@@ -32,11 +32,10 @@ def facts(torch: Any, device: str) -> dict[str, Value]:
         memory_bytes=about.total_memory,
         cuda=torch.version.cuda,
         cudnn=_quietly(torch.backends.cudnn.version),
-        driver=_smi("driver_version"),
-        power_limit_w=_smi("power.limit"),
-        max_sm_clock_mhz=_smi("clocks.max.sm"),
-        max_memory_clock_mhz=_smi("clocks.max.memory"),
     )
+    if text := _smi("driver_version,power.limit,clocks.max.sm,clocks.max.memory"):
+        names = ("driver", "power_limit_w", "max_sm_clock_mhz", "max_memory_clock_mhz")
+        found.update(zip(names, (cell.strip() for cell in text.split(",")), strict=False))
     return {key: value for key, value in found.items() if value is not None}
 
 
@@ -57,7 +56,7 @@ def _quietly(function: Any) -> Any:
 
 
 def _smi(query: str) -> str | None:
-    """What nvidia-smi says of the first device; None without it."""
+    """The line that nvidia-smi prints for the first device; None without it."""
     if (program := shutil.which("nvidia-smi")) is None:
         return None
     command = [program, f"--query-gpu={query}", "--format=csv,noheader,nounits", "-i", "0"]

@@ -33,6 +33,8 @@ GRACE_S = 10.0
 """So long after the time is over may the last case take."""
 MAX_STARTS = 25
 """So many processes are started at most."""
+_AGAIN = "again"
+"""Why a worker ended whose last case the next one measures in another way."""
 DEVICES = ("cuda", "cpu")
 """Devices to measure."""
 
@@ -40,9 +42,11 @@ DEVICES = ("cuda", "cpu")
 class MeasureError(Exception):
     """Nothing can be measured, or the table cannot be written."""
 
-    def __init__(self, message: str, *, help: str | None = None, file: bool = False) -> None:  # noqa: A002
+    def __init__(self, message: str, *, help: str | None = None, file: bool = False, package: bool = False) -> None:
         super().__init__(message)
         self.help = help
+        self.package = package
+        """PyTorch is missing."""
         self.file = file
         """The table is at fault, not the request."""
 
@@ -73,17 +77,6 @@ class Outcome:
     """Why a case has no row."""
     complete: bool = False
     """All cases were measured or skipped."""
-
-
-def parse_operations(text: str) -> list[str]:
-    """Families of operations from a list with commas; ``all`` is every family."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in (*FAMILIES, "all"):
-            raise MeasureError(f"unknown operations `{name}`", help=f"choose from all, {', '.join(FAMILIES)}")
-    if not names:
-        raise MeasureError("no operations", help=f"choose from all, {', '.join(FAMILIES)}")
-    return list(FAMILIES) if "all" in names else [name for name in FAMILIES if name in names]
 
 
 def measure(request: Request, say: Callable[[str], None], outcome: Outcome | None = None) -> Outcome:
@@ -120,6 +113,7 @@ class _Supervisor:
         self._began = time.time()
         self._deadline = self._began + request.seconds
         self._done: list[str] = []
+        self._no_capture: list[str] = []
         self._headed = False
 
     def run(self) -> None:
@@ -132,6 +126,8 @@ class _Supervisor:
                 return
             if ended == "time" or time.time() >= self._deadline:
                 return
+            if ended == _AGAIN:
+                continue
             if len(self._done) == before:
                 raise MeasureError(ended, help="the process that measures ends before its first case")
             self._outcome.skipped.setdefault(self._done[-1], ended)
@@ -146,10 +142,11 @@ class _Supervisor:
             "seconds": self._request.seconds,
             "deadline": self._deadline,
             "done": self._done,
+            "no_capture": self._no_capture,
         }
         package = str(Path(__file__).resolve().parents[2])
         paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [sys.executable, "-m", "syncline.kernels.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -172,6 +169,14 @@ class _Supervisor:
                 patience = float(message.get("patience_s", PATIENCE_S))
                 if "end" in message:
                     return "time" if time.time() >= self._deadline else "complete"
+                if message.get("no_capture") in self._no_capture:
+                    # It captures a graph whatever it was told.
+                    return str(message["why"])
+                if "no_capture" in message:
+                    self._no_capture.append(message["no_capture"])
+                    self._done.remove(message["case"])
+                    self._say(f"starts again without graphs of {message['no_capture']}: {message['why']}")
+                    return _AGAIN
                 if "error" in message:
                     self._raise_missing(message)
                     return str(message["why"])
@@ -181,7 +186,7 @@ class _Supervisor:
 
     def _raise_missing(self, message: dict[str, Any]) -> None:
         if message["error"] == "no_torch":
-            raise MeasureError(f"PyTorch cannot be imported: {message['why']}", help="pip install torch")
+            raise MeasureError(f"PyTorch cannot be imported: {message['why']}", help="pip install torch", package=True)
         if message["error"] == "no_cuda":
             raise MeasureError(message["why"], help="measure the processor instead: --device cpu")
 
@@ -255,7 +260,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m syncline.kernels.measure", description=__doc__)
     parser.add_argument("-o", "--out", required=True, metavar="FILE", help="the table to write: .csv")
     parser.add_argument("--device", choices=DEVICES, default="cuda", help="what to measure (default: cuda)")
-    parser.add_argument("--operations", default="all", metavar="LIST", help=f"all, or some of {','.join(FAMILIES)}")
+    parser.add_argument("--operations", nargs="+", choices=FAMILIES, default=FAMILIES, help="what to measure")
     parser.add_argument("--seconds", type=float, default=480.0, metavar="N", help="time for everything (default: 480)")
     parser.add_argument("--quick", action="store_true", help="a handful of tiny shapes, to try the command")
     parser.add_argument("--force", action="store_true", help="replace a file that already exists")
@@ -267,8 +272,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     outcome = Outcome()
     try:
-        operations = parse_operations(given.operations)
-        request = Request(given.out, given.device, operations, given.seconds, given.quick, given.force)
+        request = Request(given.out, given.device, given.operations, given.seconds, given.quick, given.force)
         measure(request, say, outcome)
     except MeasureError as problem:
         say(f"error: {problem}" + (f"\nhelp: {problem.help}" if problem.help else ""))

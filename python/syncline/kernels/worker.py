@@ -1,8 +1,9 @@
 """Measures case after case in a process of its own, which may fail or hang without loss.
 
 It reads a request, one line of JSON, from standard input, and writes messages to standard output, each a line of JSON:
-``facts`` of the device, the ``stage`` and the ``case`` that begins, a ``row``, a case that is ``skipped``, an ``error``
-that ends the process, and ``end``.
+``facts`` of the device, the ``stage`` and the ``case`` that begins, a ``row``, a case that is ``skipped``,
+``no_capture`` if another process has to measure it without a CUDA graph, an ``error`` that ends the process, and
+``end``.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, TextIO
 
 from syncline.kernels import cases
-from syncline.kernels.bench import Bench
+from syncline.kernels.bench import Bench, CaptureError
 from syncline.kernels.device import facts
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ class Worker:
                 stack.enter_context(torch.cuda.stream(torch.cuda.Stream()))
             self.send(facts=facts(torch, device))
             quick = self.request["quick"]
-            small = {"row_s": 0.002, "pool_bytes": 1 << 24} if quick else {"row_s": 0.03}
-            bench = Bench(torch, device, **small)
+            bench = Bench(torch, device, row_s=0.002 if quick else 0.02, pool_bytes=1 << 24 if quick else None)
             bench.start()
             gc.collect()
             gc.freeze()
@@ -98,12 +98,15 @@ class Worker:
         out_of_memory: type[BaseException] = getattr(bench.torch, "OutOfMemoryError", MemoryError)
         why = ""
         for attempt in (1, 2):
-            rows = []
+            rows = 0
             try:
-                bench.begin()
+                bench.begin(capture=captures(case) not in self.request["no_capture"])
                 for measured in family.measure(case, bench):
-                    rows.append(None)
+                    rows += 1
                     self.send(row={**case.row, **measured})
+            except CaptureError as problem:
+                self.send(no_capture=captures(case), case=case.key, why=str(problem)[:300])
+                return False
             except Exception as problem:  # noqa: BLE001 - whatever one case fails of, others may work
                 why = f"{type(problem).__name__}: {next(iter(str(problem).splitlines()), '')}"[:300]
                 again = isinstance(problem, (out_of_memory, MemoryError)) and attempt == 1 and not rows
@@ -122,6 +125,11 @@ class Worker:
                 break
         self.send(skipped=case.key, why=why)
         return True
+
+
+def captures(case: Case) -> str:
+    """What has to be launched one by one, where a case of it cannot be captured in a graph."""
+    return f"{case.row['operation']} {case.row.get('pass')} {case.row.get('variant')}"
 
 
 def main() -> int:

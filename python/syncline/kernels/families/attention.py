@@ -7,7 +7,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from syncline.kernels.bench import backward
-from syncline.kernels.cases import Case, row
+from syncline.kernels.cases import Case, is_backward, row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,8 +55,8 @@ def cases(*, quick: bool) -> list[Case]:
         for batch, sequence, heads in product((1, 4), (512, 1024, 2048, 4096, 8192, 16384), (*_MIDDLE, *_FINE)):
             level = 1 if heads in _MIDDLE and sequence in (1024, 4096, 8192) else 2
             found.append(_case(level, which, backend, batch, sequence, heads, causal))
-        for sequence in (1000, 1023, 1536, 2049, 3000, 3072, 6144):
-            found.append(_case(2, which, backend, 1, sequence, _COARSE[0], causal))
+        odd = (1000, 1023, 1536, 2049, 3000, 3072, 6144)
+        found += [_case(2, which, backend, 1, sequence, _COARSE[0], causal) for sequence in odd]
     return [case for case in found if 5e8 <= case.settings["work"] <= MAX_FLOP]
 
 
@@ -98,18 +98,19 @@ def measure(case: Case, bench: Bench) -> Iterator[Row]:
     """Times attention on operands in rotation, as layers hold them: tokens before heads."""
     shape: Any = case.row
     with chosen(bench.torch, shape["backend"]):
-        yield bench.time([_call(shape, bench) for _ in range(bench.copies(shape["bytes"]))])
+        yield bench.time([_call(case, bench) for _ in range(bench.copies(shape["bytes"]))])
 
 
-def _call(shape: Any, bench: Bench) -> Callable[[], Any]:
+def _call(case: Case, bench: Bench) -> Callable[[], Any]:
     torch = bench.torch
+    shape: Any = case.row
     batch, sequence, heads, kv_heads = (shape[key] for key in ("batch", "sequence", "heads", "kv_heads"))
     sizes = ((heads, shape["head_dim"]), (kv_heads, shape["head_dim"]), (kv_heads, shape["value_head_dim"]))
     q, k, v = (bench.random(batch, sequence, many, width).transpose(1, 2) for many, width in sizes)
     more = {"enable_gqa": True} if kv_heads != heads else {}
     attend = torch.nn.functional.scaled_dot_product_attention
     causal = shape["causal"]
-    if shape["pass"] == "forward":
+    if not is_backward(case):
         return lambda: attend(q, k, v, is_causal=causal, **more)
     for each in (q, k, v):
         each.requires_grad_()

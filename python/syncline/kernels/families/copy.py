@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncline.kernels.cases import Case, row
@@ -45,13 +46,10 @@ def measure(case: Case, bench: Bench) -> Iterator[Row]:
             (bench.scratch(size // 2), bench.random(size // 2) if operation == "copy" else None)
             for _ in range(bench.copies(shape["bytes"]))
         ]
-        calls = [
-            (lambda to=to: to.zero_()) if source is None else (lambda to=to, source=source: to.copy_(source))
-            for to, source in pairs
-        ]
-        yield bench.time(calls)
+        yield bench.time([to.zero_ if source is None else partial(to.copy_, source) for to, source in pairs])
         return
-    there = bench.random(size // 2)
+    # Random numbers of the pool stay as they are.
+    there = bench.scratch(size // 2) if operation == "host_to_device" else bench.random(size // 2)
     here = torch.zeros(size // 2, dtype=torch.bfloat16, pin_memory=shape["variant"] == "pinned" and bench.cuda)
     to, source = (there, here) if operation == "host_to_device" else (here, there)
     if shape["variant"] == "pinned":

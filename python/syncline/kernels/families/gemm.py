@@ -1,7 +1,7 @@
 """Matrix products of transformer layers, and of a grid of other shapes.
 
-A result of ``m`` rows and ``n`` columns is a sum over ``k``. The three layouts are those of a linear layer ``y = x w^T``
-whose weights have a row for each output:
+A result of ``m`` rows and ``n`` columns is a sum over ``k``. The three layouts are those of a linear layer
+``y = x w^T`` whose weights have a row for each output:
 
 ========  =======================  ======================  ====================================
 layout    left operand             right operand           pass of the layer
@@ -14,6 +14,7 @@ layout    left operand             right operand           pass of the layer
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -127,9 +128,11 @@ def _layers() -> Iterator[Case]:
 
 def _grid() -> Iterator[Case]:
     layouts = ("nt", "nn", "tn")
-    for layout, m, n, k in product(layouts, *3 * [(512, 2048, 8192)]):
+    sizes: tuple[int, ...] = (512, 2048, 8192)
+    for layout, m, n, k in product(layouts, sizes, sizes, sizes):
         yield _case(0, layout, m, n, k, "bf16")
-    for m, n, k in product(*3 * [(64, 256, 1024, 4096, 16384)]):
+    sizes = (64, 256, 1024, 4096, 16384)
+    for m, n, k in product(sizes, sizes, sizes):
         yield _case(1, "nt", m, n, k, "bf16")
         for layout in layouts[1:]:
             yield _case(2, layout, m, n, k, "bf16")
@@ -145,11 +148,11 @@ def _grid() -> Iterator[Case]:
 
 def _random() -> Iterator[Case]:
     """Shapes that are even on a logarithmic scale, from 64 to 32768; one in five is a multiple of 8 only."""
+    chance = random.Random(1)  # noqa: S311 - no secret
     for index in range(1, 1601):
-        m, n, k = (64 * 512 ** _halton(index, base) for base in (2, 3, 5))
-        step = 8 if index % 5 == 0 else 64
-        sizes = [max(step, round(size / step) * step) for size in (m, n, k)]
-        yield _case(2, ("nt", "nn", "tn")[index % 3], *sizes, "bf16")
+        step = chance.choice((8, 64, 64, 64, 64))
+        m, n, k = (max(step, round(64 * 512 ** _halton(index, base) / step) * step) for base in (2, 3, 5))
+        yield _case(2, chance.choice(("nt", "nn", "tn")), m, n, k, "bf16")
 
 
 def _halton(index: int, base: int) -> float:
@@ -169,9 +172,11 @@ def _other_types() -> Iterator[Case]:
         for (out, into), variant in product(width.linears(1), variants):
             level = 0 if tokens == 4096 and variant == "tensor_scaled" else 1 if variant != "row_scaled" else 2
             yield _case(level, "nt", tokens, out, into, "fp8_e4m3", variant)
-    for variant, m, n, k in product(variants, *3 * [(512, 2048, 8192)]):
+    sizes: tuple[int, ...] = (512, 2048, 8192)
+    for variant, m, n, k in product(variants, sizes, sizes, sizes):
         yield _case(1 if variant == "tensor_scaled" else 2, "nt", m, n, k, "fp8_e4m3", variant)
-    for m, n, k in product(*3 * [(256, 1024, 4096, 16384)]):
+    sizes = (256, 1024, 4096, 16384)
+    for m, n, k in product(sizes, sizes, sizes):
         yield _case(2, "nt", m, n, k, "fp8_e4m3", "tensor_scaled")
     for kind, m, n, k in product(("fp16", "tf32", "fp32"), (1024, 4096, 8192), (1024, 4096), (1024, 4096)):
         yield _case(1, "nt", m, n, k, kind)

@@ -1,7 +1,8 @@
 """Stacks of whole transformer layers, as an independent check of sums of kernels.
 
-``llama`` has RMS norms, grouped queries, rotary embeddings and SwiGLU; ``gpt`` has layer norms, GELU, biases and dropout.
-Attention is PyTorch's choice. The stack has neither embedding nor head, and its input needs a gradient.
+``llama`` has RMS norms, grouped queries, rotary embeddings and SwiGLU; ``gpt`` has layer norms, GELU, biases and
+dropout. PyTorch chooses how to compute attention. The stack has neither embedding nor head, and its input needs a
+gradient.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def _modules(torch: Any) -> dict[str, Any]:
         out = functional.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=dropout, **more)
         return out.transpose(1, 2).flatten(2)
 
-    class Llama(nn.Module):  # type: ignore[misc]
+    class Llama(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self, hidden: int, heads: int, kv_heads: int, width: int, ffn: int) -> None:
             super().__init__()
             self.split = [heads * width, kv_heads * width, kv_heads * width]
@@ -98,7 +99,7 @@ def _modules(torch: Any) -> dict[str, Any]:
             gate, up = self.gate_up(self.second(x)).chunk(2, dim=-1)
             return x + self.down(functional.silu(gate) * up)
 
-    class Gpt(nn.Module):  # type: ignore[misc]
+    class Gpt(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self, hidden: int, heads: int, kv_heads: int, width: int, ffn: int) -> None:
             super().__init__()
             self.heads = heads
@@ -137,7 +138,7 @@ def measure(case: Case, bench: Bench) -> Iterator[Row]:
 
     function: Callable[[Any], Any] = forward
     if shape["variant"] == "compiled":
-        prepare_compiler(torch)
+        prepare_compiler()
         function = torch.compile(forward, dynamic=False)
     wanted = [x, *stack.parameters()]
 
@@ -154,5 +155,5 @@ def measure(case: Case, bench: Bench) -> Iterator[Row]:
 def _of_both(flop: int, shape: Any) -> int:
     """FLOP of both passes: products take twice as many backward, fused attention 2.5 times."""
     heads, width, sequence = shape["heads"], shape["head_dim"], shape["sequence"]
-    attention = LAYERS * 2 * shape["batch"] * heads * sequence * sequence * width
+    attention: int = LAYERS * 2 * shape["batch"] * heads * sequence * sequence * width
     return 3 * flop + attention // 2

@@ -33,9 +33,7 @@ def cases(*, quick: bool) -> list[Case]:
 
 
 def _case(level: int, operation: str, variant: str | None, kind: str, count: int, size: int) -> Case:
-    known = row(
-        operation, variant=variant, data_type=kind, groups=max(1, count // _TENSOR), elements=count, bytes=size
-    )
+    known = row(operation, variant=variant, data_type=kind, groups=max(1, count // _TENSOR), elements=count, bytes=size)
     return Case(level, known)
 
 

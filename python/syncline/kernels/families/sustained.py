@@ -7,6 +7,7 @@ transistors than random numbers, and run at higher clocks.
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from syncline.kernels.bench import summary as summarise
@@ -98,7 +99,7 @@ def _burst(bench: Bench, call: Any, gauged: list[Row]) -> list[float]:
     marks[-1].record()
     gauged.append(bench.gauge.read())
     bench.synchronize()
-    return [first.elapsed_time(second) * 1e-3 for first, second in zip(marks, marks[1:], strict=False)]
+    return [first.elapsed_time(second) * 1e-3 for first, second in pairwise(marks)]
 
 
 def _mean(gauged: list[Row]) -> Row:
