@@ -57,7 +57,7 @@ test-slow: setup ## experiments that take minutes
 
 test-torch: setup ## the tests that need PyTorch; installs the extra `torch` into .venv first
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "syncline[torch]"
-	$(BIN)/python -m pytest -q -m "not slow" tests/torch tests/models tests/cli/test_profile.py tests/docs
+	$(BIN)/python -m pytest -q -m "not slow" tests/torch tests/models tests/kernels tests/cli/test_profile.py tests/docs
 
 test-torch-suite: setup ## PyTorch's own tests of process groups over Gloo and syncline; ARGS="test_broadcast" for some
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "syncline[torch]" numpy expecttest
@@ -75,7 +75,7 @@ test-torch-versions: setup torch ## what CI runs of the PyTorch tests, on the ol
 	  export PYTHONPATH=$(abspath $(TORCH))/$$version:$(abspath $(TORCH))/needs SYNCLINE_REQUIRES="torch $$SYNCLINE_REQUIRES"; \
 	  $(BIN)/python -m tests.torch_suite --from tests/torch_suite/selection.txt || exit; \
 	done; \
-	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/torch/test_parity.py tests/torch/test_tuning.py tests/models/traced tests/cli/test_profile.py
+	$(BIN)/python -m pytest -q -n auto --dist worksteal tests/torch/test_parity.py tests/torch/test_tuning.py tests/models/traced tests/kernels tests/cli/test_profile.py
 
 bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to read it
 	cargo bench --quiet --locked -p syncline-simulate --bench messages

@@ -603,7 +603,15 @@ def fields(name: str) -> list[str]:
     return table(["field", "default", "meaning"], [[f"`{n}`", f"`{d}`" if d else "", text] for n, d, text in rows])
 
 
+def kernels() -> list[str]:
+    """The columns of a table of measured kernels."""
+    from syncline.kernels.columns import COLUMNS
+
+    return table(["column", "value", "meaning"], [[f"`{each.name}`", each.kind, each.meaning] for each in COLUMNS])
+
+
 GENERATORS: dict[str, Callable[..., list[str]]] = {
+    "kernels": kernels,
     "faults": faults,
     "fields": fields,
     "public": public_names,

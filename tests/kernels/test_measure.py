@@ -162,7 +162,11 @@ def test_ctrl_c_leaves_the_rows_so_far(tmp_path: Path) -> None:
     )
     file = tmp_path / "t.csv"
     ends = time.monotonic() + 60
-    while time.monotonic() < ends and not (file.exists() and file.read_text("utf-8").count("\n") > 20):
+    while (
+        process.poll() is None
+        and time.monotonic() < ends
+        and not (file.exists() and file.read_text("utf-8").count("\n") > 20)
+    ):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
