@@ -167,6 +167,9 @@ class Bench:
     def capture(self, calls: Sequence[Callable[[], Any]], count: int) -> Any:
         """A CUDA graph of ``count`` calls, and the number of its nodes (None if unknown)."""
         torch = self.torch
+        if torch.cuda.memory_reserved() > 0.5 * self._total:
+            # A capture cannot free what calls before it have left in the cache.
+            torch.cuda.empty_cache()
         if self._anchor is None:
             # A graph that lives on keeps the memory of the pool, which later graphs then use again.
             self._anchor = torch.cuda.CUDAGraph()

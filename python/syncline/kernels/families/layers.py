@@ -146,9 +146,10 @@ def measure(case: Case, bench: Bench) -> Iterator[Row]:
         return torch.autograd.grad(function(x), wanted, gradient)
 
     capture = shape["launch"] != "loop"
+    repeats = 3 if capture else 5
     flop = case.settings["flop"]
-    yield {"pass": "forward", "flop": flop, **bench.time([lambda: function(x)], capture=capture, repeats=3)}
-    timed = bench.time([both], capture=capture, repeats=3)
+    yield {"pass": "forward", "flop": flop, **bench.time([lambda: function(x)], capture=capture, repeats=repeats)}
+    timed = bench.time([both], capture=capture, repeats=repeats)
     yield {"pass": "forward_backward", "flop": _of_both(flop, shape), **timed}
 
 
