@@ -83,6 +83,16 @@ def test_a_case_that_captures_in_spite_of_that_is_skipped(tmp_path: Path, monkey
     assert outcome.complete
 
 
+def test_graphs_are_given_up_where_none_can_be_captured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    two = (
+        "tried = len(request['no_capture']); "
+        "tried > 3 or (send(no_capture=f'x{tried}', case=case, why='no'), os._exit(1)); "
+        "send(skipped=case, why=request['no_capture'][-1])"
+    )
+    outcome, _ = run_worker(two, tmp_path, monkeypatch)
+    assert outcome.skipped == {"two": "everything"}
+
+
 def test_time_that_is_over_leaves_the_rows_so_far(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GRACE_S", 0.0)
     two = "[(send(case=case, patience_s=60), time.sleep(0.1)) for _ in range(600)]"

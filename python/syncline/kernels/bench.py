@@ -23,6 +23,8 @@ MAX_LAUNCHES = 160
 _GRAPH_S = 2e-3
 """A graph holds so much work at least, if :data:`MAX_LAUNCHES` allows, so that its own start is negligible."""
 _ALIGNMENT = 256
+_POOLS = {"bf16": 0.45, "fp32": 0.2, "fp8_e4m3": 0.05, "fp16": 0.05, "scratch": 0.25}
+"""The part of memory for pools that each of them gets."""
 
 
 class CaptureError(RuntimeError):
@@ -75,9 +77,19 @@ class Bench:
             except OSError:
                 self._driver = None
         budget = self._pool_bytes or min(24 << 30, self._total // 4)
-        for name, part in (("bf16", 0.45), ("fp32", 0.2), ("fp8_e4m3", 0.05), ("fp16", 0.05), ("scratch", 0.25)):
-            self._fill(name, int(budget * part))
-        self.synchronize()
+        while True:
+            try:
+                for name, part in _POOLS.items():
+                    self._fill(name, int(budget * part))
+                self.synchronize()
+            except RuntimeError:
+                # Others use the device's memory too; operands that find no room get memory of their own.
+                if budget < 1 << 26:
+                    raise
+                budget //= 4
+                self._pools.clear()
+            else:
+                return
 
     def _fill(self, name: str, size: int) -> None:
         torch = self.torch

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from syncline.kernels.cases import FAMILIES
 from syncline.kernels.columns import header, line
-from syncline.kernels.worker import PATIENCE_S
+from syncline.kernels.worker import EVERYTHING, PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +35,8 @@ MAX_STARTS = 25
 """So many processes are started at most."""
 _AGAIN = "again"
 """Why a worker ended whose last case the next one measures in another way."""
+_TRIES = 3
+"""If so many captures failed and none succeeded, none is tried any more."""
 DEVICES = ("cuda", "cpu")
 """Devices to measure."""
 
@@ -114,6 +116,7 @@ class _Supervisor:
         self._deadline = self._began + request.seconds
         self._done: list[str] = []
         self._no_capture: list[str] = []
+        self._graphs = 0
         self._headed = False
 
     def run(self) -> None:
@@ -174,6 +177,8 @@ class _Supervisor:
                     return str(message["why"])
                 if "no_capture" in message:
                     self._no_capture.append(message["no_capture"])
+                    if len(self._no_capture) >= _TRIES and not self._graphs:
+                        self._no_capture.append(EVERYTHING)
                     self._done.remove(message["case"])
                     self._say(f"starts again without graphs of {message['no_capture']}: {message['why']}")
                     return _AGAIN
@@ -206,6 +211,7 @@ class _Supervisor:
             row = {**message["row"], "at_s": round(time.time() - self._began, 2)}
             self._file.write(line(row))
             self._outcome.rows[str(row["operation"])] += 1
+            self._graphs += row.get("launch") == "graph"
         elif "skipped" in message:
             self._outcome.skipped[message["skipped"]] = message["why"]
             self._say(f"skipped {message['skipped']}: {message['why']}")

@@ -32,6 +32,10 @@ COMPILER_PATIENCE_S = 120.0
 """The same, where something is compiled."""
 
 
+EVERYTHING = "everything"
+"""Stands for all kinds of cases in the list of those without CUDA graphs."""
+
+
 class Worker:
     """Sends messages about what it measures."""
 
@@ -100,7 +104,7 @@ class Worker:
         for attempt in (1, 2):
             rows = 0
             try:
-                bench.begin(capture=captures(case) not in self.request["no_capture"])
+                bench.begin(capture=not {captures(case), EVERYTHING} & {*self.request["no_capture"]})
                 for measured in family.measure(case, bench):
                     rows += 1
                     self.send(row={**case.row, **measured})
