@@ -60,9 +60,11 @@ COLUMNS = (
     Column("p90_s", "number", "90th percentile of the repeats."),
     Column("repeats", "integer", "Number of timed repeats; a repeat of a graph holds several calls."),
     Column("at_s", "number", "When the row was measured, in seconds since the start of the measurement."),
-    Column("sm_clock_mhz", "integer", "Clock of the multiprocessors while the kernels ran."),
-    Column("power_w", "number", "Power of the device while the kernels ran."),
-    Column("temperature_c", "integer", "Temperature of the device while the kernels ran."),
+    Column("sm_clock_mhz", "integer", "Clock of the multiprocessors, read while the kernels ran or shortly before."),
+    Column(
+        "power_w", "number", "Power of the device, read likewise: of that moment if it tells, else of the last second."
+    ),
+    Column("temperature_c", "integer", "Temperature of the device, read likewise."),
 )
 """The columns, in their order in the file."""
 
