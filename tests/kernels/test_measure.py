@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -110,6 +111,23 @@ def test_an_existing_file_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (tmp_path / "t.csv").read_text("utf-8") == "mine"
 
 
+def test_a_table_is_replaced_only_when_there_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.csv").write_text("mine", "utf-8")
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", "{two}")
+    with pytest.raises(MeasureError, match="the process ended with status 4"):
+        run_worker("import os; os._exit(4)", tmp_path, monkeypatch, force=True)
+    assert (tmp_path / "t.csv").read_text("utf-8") == "mine"
+
+
+def test_a_folder_that_does_not_exist_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "none" / "t.csv"
+    request = Request(str(script))
+    monkeypatch.setattr(module._Supervisor, "run", lambda self: self._open({}))
+    with pytest.raises(MeasureError, match=r"cannot write .*No such file or directory") as raised:
+        measure(request, print)
+    assert raised.value.file
+
+
 def test_measuring_imports_only_the_standard_library() -> None:
     code = (
         "import sys, syncline.kernels.measure, syncline.kernels.worker\n"
@@ -167,6 +185,7 @@ def test_ctrl_c_leaves_the_rows_so_far(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "syncline", "kernels", "measure", "-o", "t.csv", "--device", "cpu", "--seconds", "100"],
         cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -87,29 +87,24 @@ def measure(request: Request, say: Callable[[str], None], outcome: Outcome | Non
     ``outcome`` is filled as rows are written, so that it is right after an interrupt too. Raises :class:`MeasureError`.
     """
     outcome = Outcome() if outcome is None else outcome
-    path = Path(request.out)
+    if Path(request.out).exists() and not request.force:
+        raise MeasureError(f"{request.out} exists already", help="choose another name, or replace it: --force")
+    supervisor = _Supervisor(request, say, outcome)
     try:
-        with path.open("w" if request.force else "x", encoding="utf-8", newline="") as file:
-            try:
-                _Supervisor(request, file, say, outcome).run()
-            finally:
-                empty = not file.tell()
-    except FileExistsError as problem:
-        raise MeasureError(f"{request.out} exists", help="choose another name, or replace it: --force") from problem
+        supervisor.run()
     except OSError as problem:
         raise MeasureError(f"cannot write {request.out}: {problem.strerror or problem}", file=True) from problem
     finally:
-        if "empty" in locals() and empty:
-            path.unlink(missing_ok=True)
+        supervisor.close()
     return outcome
 
 
 class _Supervisor:
     """Starts workers and writes their rows."""
 
-    def __init__(self, request: Request, file: TextIO, say: Callable[[str], None], outcome: Outcome) -> None:
+    def __init__(self, request: Request, say: Callable[[str], None], outcome: Outcome) -> None:
         self._request = request
-        self._file = file
+        self._file: TextIO | None = None
         self._say = say
         self._outcome = outcome
         self._began = time.time()
@@ -117,7 +112,11 @@ class _Supervisor:
         self._done: list[str] = []
         self._no_capture: list[str] = []
         self._graphs = 0
-        self._headed = False
+
+    def close(self) -> None:
+        """Closes the table."""
+        if self._file is not None:
+            self._file.close()
 
     def run(self) -> None:
         """Runs workers until all is done or the time is over. Raises an error if nothing can be measured."""
@@ -196,10 +195,8 @@ class _Supervisor:
             raise MeasureError(message["why"], help="measure the processor instead: --device cpu")
 
     def _take(self, message: dict[str, Any]) -> None:
-        if "facts" in message and not self._headed:
-            facts = {**message["facts"], "operations": " ".join(self._request.operations)}
-            self._file.write(header({**facts, "seconds": self._request.seconds}))
-            self._headed = True
+        if "facts" in message:
+            self._open(message["facts"])
         elif "stage" in message:
             name, level = message["stage"].split()
             total = sum(self._outcome.rows.values())
@@ -209,13 +206,25 @@ class _Supervisor:
             self._done.append(message["case"])
         elif "row" in message:
             row = {**message["row"], "at_s": round(time.time() - self._began, 2)}
-            self._file.write(line(row))
+            self._write(line(row))
             self._outcome.rows[str(row["operation"])] += 1
             self._graphs += row.get("launch") == "graph"
         elif "skipped" in message:
             self._outcome.skipped[message["skipped"]] = message["why"]
             self._say(f"skipped {message['skipped']}: {message['why']}")
-        self._file.flush()
+
+    def _open(self, facts: dict[str, Any]) -> None:
+        """Begins the table, when the device is known: what fails before leaves an older table as it is."""
+        if self._file is None:
+            self._file = Path(self._request.out).open("w", encoding="utf-8", newline="")  # noqa: SIM115 - close() does
+            about: dict[str, Any] = {"operations": " ".join(self._request.operations), "seconds": self._request.seconds}
+            self._write(header({**facts, **about}))
+
+    def _write(self, text: str) -> None:
+        """Writes lines at once, so that nothing is lost if this process is killed."""
+        if self._file is not None:
+            self._file.write(text)
+            self._file.flush()
 
 
 def _listen(process: subprocess.Popen[str], request: str) -> queue.SimpleQueue[dict[str, Any] | None]:

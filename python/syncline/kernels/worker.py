@@ -64,8 +64,11 @@ class Worker:
             if device == "cuda":
                 torch.cuda.init()
                 stack.enter_context(torch.cuda.stream(torch.cuda.Stream()))
-            self.send(facts=facts(torch, device))
             quick = self.request["quick"]
+            if quick and device == "cpu":
+                # Threads wait for each other longer than tiny shapes take, the more so on a busy machine.
+                torch.set_num_threads(1)
+            self.send(facts=facts(torch, device))
             bench = Bench(torch, device, row_s=0.002 if quick else 0.02, pool_bytes=1 << 24 if quick else None)
             bench.start()
             gc.collect()
