@@ -392,7 +392,19 @@ class TestRoot:
 
     @pytest.mark.parametrize(
         "command",
-        ["simulate", "check", "show", "init", "convert", "profile", "kernels", "compare", "explain", "doctor", "astra-sim"],
+        [
+            "simulate",
+            "check",
+            "show",
+            "init",
+            "convert",
+            "profile",
+            "kernels",
+            "compare",
+            "explain",
+            "doctor",
+            "astra-sim",
+        ],
     )
     def test_every_command_has_help_of_at_most_110_columns(self, command: str, cli: Cli) -> None:
         done = cli(command, "--help")
