@@ -30,7 +30,6 @@ COLUMNS = (
 
 CALIBRATES = {
     "vtrain": "a100",
-    "nanotron": "nanotron",
     "torchtitan": "fsdp",
     "mosaic": "fsdp",
     "internevo": "fsdp",
@@ -306,7 +305,6 @@ def bloom(folder: Path) -> list[Row]:
                 gradient_type="fp32" if on_a100 else "fp16",
                 recompute="full",
                 attention="unfused",
-                split="even",
                 step_s=step_s,
                 memory_gib=float(memory[1]) if memory else None,
                 fits="no" if out else "yes" if step_s else "",
@@ -341,6 +339,7 @@ def nanotron(folder: Path) -> list[Row]:
                 *("nanotron", at, at["model"].replace(" ", "-").lower(), "h100-hugging-face", whole(at["gpus"])),
                 framework="nanotron",
                 filters="inputs" if passes else "",
+                calibrates="nanotron" if passes and ok else "",
                 tp=tp,
                 sequence_parallel="yes" if tp > 1 else "no",
                 pp=pp,

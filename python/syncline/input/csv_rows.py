@@ -28,12 +28,24 @@ class Cell(Mark):
     def place(self) -> Place:
         """The cell in the form that a diagnostic holds."""
         line = self.text.lines[self.line - 1]
-        cells = line.split(",")
-        if '"' in line or self.index >= len(cells) or not cells[self.index].strip():
+        cells = _cells(line)
+        if self.index >= len(cells) or not cells[self.index].strip():
             return Mark.place(self)
         cell = cells[self.index]
         before = sum(len(each) + 1 for each in cells[: self.index]) + len(cell) - len(cell.lstrip())
         return Mark(self.text, self.line, before + 1, len(cell.strip())).place()
+
+
+def _cells(line: str) -> list[str]:
+    """The cells of a line as they are written, with their quotes; commas within quotes separate nothing."""
+    cells, quoted = [""], False
+    for letter in line:
+        quoted ^= letter == '"'
+        if letter == "," and not quoted:
+            cells.append("")
+        else:
+            cells[-1] += letter
+    return cells
 
 
 @dataclass(frozen=True)
@@ -50,8 +62,10 @@ class Form:
     """The noun for a row, for errors."""
     max_rows: int
     max_bytes: int
-    convert: Callable[[str, str, Mark, list[Diagnostic]], str | bool | int]
+    convert: Callable[[str, str, Mark, list[Diagnostic]], str | bool | int | float]
     """Converts a cell to its value, given its column, text and place; appends errors to the list."""
+    empty: str = Code.BAD_FABRIC
+    """The code of the error for a file without rows."""
 
 
 def read_rows(path: str, form: Form) -> tuple[list[Node], Mark, list[Diagnostic]]:
@@ -85,7 +99,7 @@ def read_rows(path: str, form: Form) -> tuple[list[Node], Mark, list[Diagnostic]
         raise_errors(error(Code.BAD_SYNTAX, "the file is empty", mark=start, help=form.help))
     if not found and not problems:
         message = f"the file has no {form.row} below its header"
-        problems.append(error(Code.BAD_FABRIC, message, mark=start, help=f"write a line for each {form.row}"))
+        problems.append(error(form.empty, message, mark=start, help=f"write a line for each {form.row}"))
     return found, start, problems
 
 

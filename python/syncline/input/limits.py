@@ -42,6 +42,12 @@ MAX_KERNELS = 400_000
 MAX_KERNEL_FILE_BYTES = 256 * 1024 * 1024
 """Size of such a table."""
 
+MAX_RUNS = 100_000
+"""Rows of a file of measured runs."""
+
+MAX_RUN_FILE_BYTES = 64 * 1024 * 1024
+"""Size of a file of measured runs."""
+
 MAX_TIMES = 400_000
 """Times in a table of measured times."""
 

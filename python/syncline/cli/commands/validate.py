@@ -1,0 +1,90 @@
+"""``syncline validate runs``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.errors import ExitStatus
+from syncline.files import write_whole
+from syncline.input.problem import bad_value, cannot_write, raise_errors, require_writable
+from syncline.terminal.streams import console, say, show, show_json
+
+if TYPE_CHECKING:
+    from syncline.validation.prediction import Predict
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions:
+    """Options of ``syncline validate runs``, as the user gives them."""
+
+    file: str | None
+    """Rows; None: those of the repository."""
+    models: str | None = None
+    clusters: str | None = None
+    page: str | None = None
+    """Where to write the page."""
+    figures: str | None = None
+    """A file with the figures that must not get worse, or to write."""
+    update: bool = False
+    """Whether to write ``figures`` instead of comparing with it."""
+    force: bool = False
+    as_json: bool = False
+    quiet: bool = False
+
+
+def runs(options: RunsOptions, predict: Predict) -> int:
+    """Predicts the rows, and prints how far predictions are from measurements; returns the exit status.
+
+    It is :attr:`ExitStatus.PROBLEM` if figures got worse.
+    """
+    from syncline.validation import compare, load, recorded, validated, worse
+
+    if options.page is not None:
+        _writable_page(options.page, force=options.force)
+    if options.figures is not None and options.update:
+        require_writable(options.figures)
+    inputs = load(options.file, options.models, options.clusters)
+    found = validated(compare(inputs.rows, predict), inputs.runs.excluded, inputs.explanations)
+    worsened: list[str] = []
+    if options.figures is not None and not options.update:
+        from syncline.input.source import read_file
+
+        worsened = worse(recorded(found), read_file(options.figures))
+    status = ExitStatus.PROBLEM if worsened else ExitStatus.DONE
+    if options.as_json:
+        show_json({"exit_status": int(status), "worse": worsened, "validation": found.as_dict()})
+    else:
+        from syncline.validation.screen import screen
+
+        show(screen(found, console().width))
+    if options.page is not None:
+        from syncline.validation.page import page
+
+        _write(options.page, page(found))
+    if options.figures is not None and options.update:
+        _write(options.figures, recorded(found))
+    if not options.quiet:
+        for each in (options.page, options.figures if options.update else None):
+            if each is not None:
+                say(f"Wrote {each}")
+    for each in worsened:
+        say(f"Worse: {each}")
+    return int(status)
+
+
+def _writable_page(path: str, *, force: bool) -> None:
+    from syncline.validation.drawing import needed
+
+    if Path(path).suffix.lower() != ".html":
+        raise bad_value("not a name of a page", path, allowed="a name that ends in .html")
+    needed()
+    require_writable(path, force=force)
+
+
+def _write(path: str, content: str) -> None:
+    try:
+        write_whole(path, content)
+    except OSError as problem:
+        raise_errors(cannot_write(path, problem))

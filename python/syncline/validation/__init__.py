@@ -1,0 +1,66 @@
+"""Compares predicted training steps with measured ones.
+
+- :mod:`~syncline.validation.runs`: measured runs, the rows of ``validation/runs.csv``;
+- :mod:`~syncline.validation.architecture` and :mod:`~syncline.validation.clusters`: their models and machines;
+- :mod:`~syncline.validation.checks`: what is impossible about a row, and the nearest value that works;
+- :mod:`~syncline.validation.folder`: reads all of these;
+- :mod:`~syncline.validation.prediction`: what a predictor is, and calibration with a model left out;
+- :mod:`~syncline.validation.outcome`: rows with predictions, errors, and how often fits were predicted right;
+- :mod:`~syncline.validation.groups`: groups of rows, and their bars;
+- :mod:`~syncline.validation.cells`: whether the fastest configuration is found;
+- :mod:`~syncline.validation.figures`: all figures, outliers, and figures that must not get worse;
+- :mod:`~syncline.validation.screen`, :mod:`~syncline.validation.page` and :mod:`~syncline.validation.drawing`: the
+  figures on a terminal, as HTML, and as scatter plots.
+
+The predictor is an argument: this package predicts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.lazy import lazy
+
+if TYPE_CHECKING:
+    from syncline.validation.architecture import Architecture
+    from syncline.validation.clusters import Cluster
+    from syncline.validation.figures import Validation, recorded, validated, worse
+    from syncline.validation.folder import Inputs, load
+    from syncline.validation.outcome import Outcome, compare
+    from syncline.validation.prediction import Prediction, leave_one_model_out
+    from syncline.validation.runs import Run
+
+__all__ = [
+    "Architecture",
+    "Cluster",
+    "Inputs",
+    "Outcome",
+    "Prediction",
+    "Run",
+    "Validation",
+    "compare",
+    "leave_one_model_out",
+    "load",
+    "recorded",
+    "validated",
+    "worse",
+]
+
+__getattr__ = lazy(
+    __name__,
+    {
+        "Architecture": "syncline.validation.architecture.Architecture",
+        "Cluster": "syncline.validation.clusters.Cluster",
+        "Inputs": "syncline.validation.folder.Inputs",
+        "Outcome": "syncline.validation.outcome.Outcome",
+        "Prediction": "syncline.validation.prediction.Prediction",
+        "Run": "syncline.validation.runs.Run",
+        "Validation": "syncline.validation.figures.Validation",
+        "compare": "syncline.validation.outcome.compare",
+        "leave_one_model_out": "syncline.validation.prediction.leave_one_model_out",
+        "load": "syncline.validation.folder.load",
+        "recorded": "syncline.validation.figures.recorded",
+        "validated": "syncline.validation.figures.validated",
+        "worse": "syncline.validation.figures.worse",
+    },
+)
