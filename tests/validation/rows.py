@@ -54,10 +54,10 @@ def run(**changes) -> Run:
     return Run(**{**GOOD, **changes})
 
 
-def outcome(step_s=None, memory_bytes=None, *, fits=None, **changes) -> Outcome:
-    """A run with a prediction; refused without a predicted step."""
-    made = run(**changes)
-    prediction = None if step_s is None else Prediction(step_s, memory_bytes, fits)
+def outcome(predicted_s=None, memory_bytes=None, *, fits=None, ran=None, **changes) -> Outcome:
+    """A run with a prediction; refused without a predicted step. ``ran`` is the cell ``fits``."""
+    made = run(fits=ran, **changes)
+    prediction = None if predicted_s is None else Prediction(predicted_s, memory_bytes, fits)
     said = "" if prediction else "not modelled"
     return Outcome(made, MODELS[made.model], CLUSTERS[made.cluster], prediction, said)
 

@@ -32,7 +32,8 @@ def screen(found: Validation, width: int) -> RenderableType:
 def answer(found: Validation) -> str:
     """The result in one or two sentences."""
     compared = sum(each.error is not None for each in found.outcomes)
-    said = f"{counted(compared, 'measured step')} compared with predictions; {len(found.excluded)} rows are excluded."
+    rows = f"{counted(len(found.excluded), 'row')} excluded"
+    said = f"{counted(compared, 'measured step')} compared with predictions; {rows}."
     if found.missed:
         return f"{said} {counted(len(found.missed), 'bar')} missed: {', '.join(found.missed)}."
     return f"{said} All bars are kept."

@@ -1,0 +1,177 @@
+"""All figures of a validation, as text, JSON, a page, and as what must not get worse."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.terminal.streams import as_text
+from syncline.validation.figures import recorded, validated, worse
+from syncline.validation.folder import load, read_explanations
+from syncline.validation.runs import Excluded
+from syncline.validation.screen import screen
+from tests.validation.rows import outcome, write
+
+VTRAIN = {
+    "dataset": "vtrain",
+    "cluster": "a100-vtrain",
+    "model": "gpt-3.6b",
+    "tp": 2,
+    "pp": 1,
+    "cp": 1,
+    "calibrates": "a100",
+}
+
+
+def vtrain(*errors, **changes):
+    """Rows of vTrain whose predictions have these errors."""
+    return [outcome(5.0 * (1 + each), **{**VTRAIN, "id": f"vtrain-{at}", **changes}) for at, each in enumerate(errors)]
+
+
+def test_a_group_that_keeps_its_bars_misses_none():
+    found = validated(vtrain(0.01, -0.02, 0.03))
+    (figures,) = found.groups
+    assert (figures.name, figures.rows, figures.missed) == ("vtrain", 3, ())
+    assert figures.step.mean == pytest.approx(0.02)
+    assert dict(figures.calibrates) == {"a100": 3}
+    assert (found.missed, found.outliers) == ([], [])
+
+
+def test_a_missed_bar_and_an_outlier_are_named():
+    found = validated(vtrain(0.0, 0.0, 0.3, -0.5), explanations={"vtrain-3": "a slow server"})
+    assert found.missed == ["vtrain: median", "vtrain: mean", "vtrain: p90"]
+    # Beyond twice 14 %; the largest first.
+    assert [(each.outcome.run.id, each.explanation) for each in found.outliers] == [
+        ("vtrain-3", "a slow server"),
+        ("vtrain-2", None),
+    ]
+
+
+def test_a_group_with_a_bar_misses_it_if_rows_are_refused():
+    found = validated([*vtrain(0.0), outcome(None, **VTRAIN)])
+    assert found.missed == ["vtrain: refused"]
+
+
+def test_sources_are_listed_beside_groups():
+    rows = [outcome(1.0, dataset=name, cluster="dgx-h100", step_s=2.0) for name in ("nemo", "bridge")]
+    found = validated(rows)
+    assert [each.name for each in found.groups] == ["h100-dense"]
+    assert [(each.name, each.rows) for each in found.sources] == [("nemo", 1), ("bridge", 1)]
+
+
+def nanotron():
+    row = {"dataset": "nanotron", "cluster": "h100-hugging-face", "filters": "inputs"}
+    return [
+        outcome(1.0, 30 * 2**30, ran="yes", step_s=1.0, memory_gib=30.0, id="x", **row),
+        outcome(2.0, 90 * 2**30, ran="failed", step_s=None, id="y", **row),
+    ]
+
+
+def test_the_screen_has_every_figure():
+    found = validated([*vtrain(0.0, 0.4), *nanotron()], [Excluded("b", "nemo", "t5-3b", "no batch is published")])
+    text = " ".join(as_text(screen(found, 160), 160).split())
+    for part in (
+        "3 measured steps compared with predictions; 1 row excluded.",
+        "bars missed: vtrain: median, vtrain: mean, vtrain: p90",
+        "median 3.0, mean 5.5, p90 14.0",
+        "a100 (2)",
+        "right for 2 of 2 (100.0 %)",
+        "Fastest configuration of 1 cell",
+        "1 outlier, beyond twice the bar of the 90th percentile; 1 unexplained:",
+        "+40.0 %",
+    ):
+        assert part in text
+
+
+def test_json_has_every_row_that_is_not_used():
+    found = validated(
+        [*vtrain(0.4), outcome(None, id="r")], [Excluded("b", "nemo", "t5-3b", "no batch is published")]
+    ).as_dict()
+    json.dumps(found)
+    assert found["refused"] == [{"id": "r", "reason": "not modelled"}]
+    assert found["excluded"] == [{"id": "b", "reason": "no batch is published"}]
+    assert found["outliers"] == [
+        {"id": "vtrain-0", "group": "vtrain", "error": pytest.approx(0.4), "explanation": None}
+    ]
+    assert found["groups"][0]["step"]["largest"] == pytest.approx(0.4)
+
+
+def test_figures_that_stay_or_improve_are_not_worse():
+    before = recorded(validated([*vtrain(0.02, 0.03), *nanotron()]))
+    assert worse(before, before) == []
+    assert worse(recorded(validated([*vtrain(0.01, 0.02), *nanotron()])), before) == []
+
+
+def test_figures_that_get_worse_are_named():
+    before = recorded(validated([*vtrain(0.02, 0.03), *nanotron()]))
+    now = recorded(validated([*vtrain(0.02, 0.05), *nanotron()]))
+    assert worse(now, before) == [
+        "vtrain: median is 0.035; it was 0.025",
+        "vtrain: mean is 0.035; it was 0.025",
+        "vtrain: p90 is 0.047; it was 0.029",
+        "vtrain: largest is 0.05; it was 0.03",
+    ]
+
+
+def test_fewer_rows_are_worse():
+    before = recorded(validated(vtrain(0.02, 0.02)))
+    assert worse(recorded(validated(vtrain(0.02))), before) == ["vtrain: rows is 1; it was 2"]
+    assert worse(recorded(validated([outcome(1.0)])), before)[0] == "vtrain: rows is missing; it was 2"
+    refused = recorded(validated([*vtrain(0.02), outcome(None, **VTRAIN)]))
+    assert worse(refused, before) == ["vtrain: refused is 1; it was 0"]
+
+
+def test_a_wrong_fit_and_a_missed_cell_are_worse():
+    before = recorded(validated(nanotron()))
+    row = {"dataset": "nanotron", "cluster": "h100-hugging-face", "filters": "inputs"}
+    wrong = [nanotron()[0], outcome(2.0, 20 * 2**30, ran="failed", step_s=None, id="y", **row)]
+    assert worse(recorded(validated(wrong)), before) == ["memory: fits is 0.5; it was 1"]
+
+
+def test_the_page_has_pictures_tables_and_reasons():
+    pytest.importorskip("matplotlib")
+    from syncline.validation.page import page
+
+    rows = [*vtrain(0.0, 0.4), *nanotron()]
+    html = page(validated(rows, [Excluded("b", "nemo", "t5-3b", "no <batch>")], {}))
+    assert html == page(validated(rows, [Excluded("b", "nemo", "t5-3b", "no <batch>")], {}))
+    assert html.count("<svg") == 2
+    assert "no &lt;batch&gt;" in html
+    assert 'class="missed"' in html
+    assert "unexplained" in html
+    assert "http://" not in re.sub(
+        r'xmlns(:\w+)?="[^"]*"|<metadata>.*?</metadata>|<!DOCTYPE[^>]*>', "", html, flags=re.S
+    )
+    ids = re.findall(r'\bid="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert all(f'id="{used}"' in html for used in re.findall(r"url\(#([^)]+)\)", html))
+
+
+def test_the_files_of_the_repository_are_the_default(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SynclineError) as raised:
+        load()
+    assert raised.value.diagnostics[0]["help"] == "name a file of runs, or run this in a checkout of syncline"
+
+
+def test_explanations_beside_the_rows_are_read(tmp_path, monkeypatch):
+    from tests.validation.rows import ROOT
+
+    path = write(tmp_path)
+    (tmp_path / "outliers.yaml").write_text("a: one slow server\n", "utf-8")
+    # Models and clusters are those of the repository, in whose root the test runs.
+    monkeypatch.chdir(ROOT)
+    found = load(path)
+    assert found.explanations == {"a": "one slow server"}
+    assert [each.run.id for each in found.rows] == ["a"]
+
+
+def test_a_wrong_explanation_is_named(tmp_path):
+    path = tmp_path / "outliers.yaml"
+    path.write_text("a: 3\n", "utf-8")
+    with pytest.raises(SynclineError) as raised:
+        read_explanations(path.as_posix())
+    assert raised.value.diagnostics[0]["allowed"] == "text"
