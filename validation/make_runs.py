@@ -36,6 +36,8 @@ CALIBRATES = {
 }
 """Constants that rows of a data set may be fitted to; those of NVIDIA's tables are in :func:`_nvidia_calibrates`."""
 
+_CLUSTERS = frozenset(re.findall(r"^(\S+):$", (HERE / "clusters.yaml").read_text(encoding="utf-8"), re.MULTILINE))
+
 NO_ACCELERATOR = {
     "dgx-b300": "no data sheet and no measured kernels of B300",
     "gb300-nvl72": "no data sheet and no measured kernels of GB300",
@@ -118,13 +120,18 @@ def finished(row: Row) -> Row:
     """Adds what follows from the other cells, and the reason if the row cannot be used."""
     for key in ("pp", "cp", "tp", "virtual_stages"):
         row[key] = row[key] or ("" if row["excluded"] else "1")
-    reason = row["excluded"] or UNKNOWN_MODELS.get(row["model"]) or NO_ACCELERATOR.get(row["cluster"]) or _mesh(row)
+    reason = row["excluded"] or UNKNOWN_MODELS.get(row["model"]) or NO_ACCELERATOR.get(row["cluster"])
+    if not reason and row["model"] not in LAYERS:
+        reason = "its architecture is not described"
+    if not reason and row["cluster"] not in _CLUSTERS:
+        reason = "its machine is not described"
+    reason = reason or _mesh(row)
     row["excluded"] = reason or ""
     if row["pp"] == "1":
         row["virtual_stages"], row["schedule"], row["split"] = "1", "", ""
     elif row["pp"] and not row["schedule"]:
         row["schedule"] = "interleaved" if row["virtual_stages"] not in ("", "1") else "1f1b"
-    if row["pp"] not in ("", "1") and not row["split"] and row["virtual_stages"]:
+    if row["pp"] not in ("", "1") and not row["split"] and row["virtual_stages"] and row["model"] in LAYERS:
         row["split"] = _split(row)
     if row["excluded"]:
         row["calibrates"], row["filters"] = "", ""
@@ -180,12 +187,27 @@ def _split(row: Row) -> str:
 # Megatron-LM and Megatron-DeepSpeed on A100
 # --------------------------------------------------------------------------------------------------------------------
 
-SC21 = {"530B": ("gpt-529.6b", 3), "1T": ("gpt-1008b", 1)}
-"""Models of SC21's Table 1, and their virtual stages by examples/sc21/run_table_1.sh of NVIDIA/Megatron-LM, which also
-gives a micro-batch of 1 and full recomputation."""
+SC21 = {
+    **dict.fromkeys(("1.7B",), ("gpt-1.7b", 16, 1)),
+    **dict.fromkeys(("3.6B",), ("gpt-3.6b", 16, 1)),
+    **dict.fromkeys(("7.5B",), ("gpt-7.5b", 16, 1)),
+    **dict.fromkeys(("18B", "18.4B"), ("gpt-18.4b", 8, 1)),
+    **dict.fromkeys(("39B", "39.1B"), ("gpt-39.1b", 4, 1)),
+    **dict.fromkeys(("76B", "76.1B"), ("gpt-76.1b", 2, 3)),
+    **dict.fromkeys(("145B", "145.6B"), ("gpt-145.6b", 2, 2)),
+    **dict.fromkeys(("310B", "310.1B"), ("gpt-310.1b", 1, 2)),
+    **dict.fromkeys(("530B", "529.6B"), ("gpt-529.6b", 1, 3)),
+    **dict.fromkeys(("1T", "1008B"), ("gpt-1008b", 1, 1)),
+}
+"""Models of SC21's Table 1, and their micro-batches and virtual stages by examples/sc21/run_table_1.sh of
+NVIDIA/Megatron-LM, which recomputes in full."""
 
-KORTHIKANTI = {"megatron-22B": "megatron-22b", "turing-530B": "megatron-530b"}
-CORE = {"16B": "megatron-core-16b", "462B": "megatron-core-462b"}
+KORTHIKANTI = {
+    "megatron-22B": "megatron-22b",
+    "gpt3-175B": "gpt-175b",
+    "turing-530B": "megatron-530b",
+    "megatron-1T": "megatron-1t",
+}
 
 
 def megatron(folder: Path) -> list[Row]:
@@ -214,14 +236,14 @@ def megatron(folder: Path) -> list[Row]:
                     attention="unfused",
                 )
             )
-        elif found := SC21.get(at["model"]):
+        elif "SC21" in at["source"] and (found := SC21.get(at["model"])):
             rows.append(
                 made(
                     *("sc21", at, found[0], "dgx-a100-selene", whole(at["gpus"])),
                     **{**common, **off, "gradient_type": "fp16"},
                     precision="fp16",
-                    virtual_stages=found[1],
-                    micro_batch=1,
+                    virtual_stages=found[2],
+                    micro_batch=found[1],
                     step_s=float(at["step_time_s"]),
                     zero=0,
                     recompute="full",
@@ -232,7 +254,15 @@ def megatron(folder: Path) -> list[Row]:
         else:
             excluded = "micro-batch, virtual stages and step time are not published"
             rows.append(
-                made("megatron-core", at, CORE[at["model"]], "dgx-h100", whole(at["gpus"]), **common, excluded=excluded)
+                made(
+                    "megatron-core",
+                    at,
+                    f"megatron-core-{at['model'].lower()}",
+                    "dgx-h100",
+                    whole(at["gpus"]),
+                    **common,
+                    excluded=excluded,
+                )
             )
     return rows
 
@@ -244,7 +274,7 @@ def vtrain(folder: Path) -> list[Row]:
     """Runs of vTrain on several nodes. The set ``single`` is its authors' predictions: never taken."""
     return [
         made(
-            *("vtrain", at, VTRAIN[at["params_b"]], "a100-vtrain", whole(at["gpus"])),
+            *("vtrain", at, VTRAIN.get(at["params_b"], f"gpt-{at['params_b']}b"), "a100-vtrain", whole(at["gpus"])),
             framework="megatron-deepspeed",
             tp=whole(at["tp"]),
             pp=whole(at["pp"]),
@@ -390,6 +420,8 @@ NVIDIA_MODELS = (
     *(("nemotron-h", "nemotron-h-56b"), ("nemotron-8b", "nemotron-8b"), ("nemotron-22b", "nemotron-22b")),
     *(("nemotron4 15b", "nemotron4-15b"), ("nemotron4 340b", "nemotron4-340b"), ("nemotron-340b", "nemotron4-340b")),
     *(("nemotron 340b", "nemotron4-340b"), ("llama4-scout", "llama4-scout"), ("llama4 maverick", "llama4-maverick")),
+    *(("nemotron-15b", "nemotron4-15b"), ("llama4-maverick", "llama4-maverick"), ("llama4 scout", "llama4-scout")),
+    *(("mixtral-8x7b", "mixtral-8x7b"), ("mixtral-8x22b", "mixtral-8x22b"), ("mistral-7b", "mistral-7b")),
     *(("llama2-7b", "llama2-7b"), ("llama2-13b", "llama2-13b"), ("llama2-70b", "llama2-70b")),
     *(("llama3.1-405b", "llama3-405b"), ("llama3.1 405b", "llama3-405b"), ("llama 3.1 405b", "llama3-405b")),
     *(("llama 3.1 70b", "llama3-70b"), ("llama 3.1 8b", "llama3-8b"), ("llama3-70b", "llama3-70b")),
@@ -404,7 +436,7 @@ NVIDIA_MODELS = (
 
 def nvidia_model(name: str) -> str:
     """The model that a table of NVIDIA names."""
-    return next(model for start, model in NVIDIA_MODELS if name.lower().startswith(start))
+    return next((model for start, model in NVIDIA_MODELS if name.lower().startswith(start)), name.lower())
 
 
 def nvidia_precision(text: str, cluster: str) -> str:
@@ -464,7 +496,7 @@ def nemo(folder: Path) -> list[Row]:
             release = at["container"]
             task = {"pretrain": "pretrain", "SFT": "sft", "LoRA": "lora"}[at["task"]]
             task = "sft" if at["model"].endswith(" SFT") else task
-            cluster, model = SYSTEMS[at["system"]], nvidia_model(at["model"])
+            cluster, model = SYSTEMS.get(at["system"], at["system"].lower()), nvidia_model(at["model"])
             precision = nvidia_precision(at["precision"], cluster)
             if "alternative" in at["variant"]:
                 precision = "mxfp8"
@@ -491,7 +523,7 @@ def nemo(folder: Path) -> list[Row]:
                     ep=whole(at["ep"], 1) if experts else None,
                     etp=1 if experts else None,
                     zero=3 if fsdp > 1 else 1,
-                    shard_group=fsdp if fsdp > 1 else None,
+                    shard_group=fsdp if 1 < fsdp < int(at["gpus"]) else None,
                     micro_batch=micro,
                     global_batch=whole(at["gbs"]),
                     sequence=whole(at["seq"]),
@@ -513,7 +545,7 @@ def dgxc(folder: Path) -> list[Row]:
     """NVIDIA's DGX Cloud recipes: step times of three releases."""
     rows = []
     for at in read(folder, "nvidia_dgxc_benchmarking.csv"):
-        cluster, model = SYSTEMS[at["gpu"]], nvidia_model(at["model"])
+        cluster, model = SYSTEMS.get(at["gpu"], at["gpu"].lower()), nvidia_model(at["model"])
         task = "lora" if "LORA" in at["model"] else "sft" if "SFT" in at["model"] else "pretrain"
         tp, pp = whole(at["tp"], 1) or 1, whole(at["pp"], 1) or 1
         vp = whole(at["vp"], 1) if pp > 1 else 1
@@ -622,8 +654,8 @@ def long_sequences(folder: Path) -> list[Row]:
         tp = int(at["tp"])
         rows.append(
             made(
-                *("long-sequence", at, model, SYSTEMS[cluster], gpus),
-                **{**nvidia(tp, 1, SYSTEMS[cluster], model, "pretrain"), "calibrates": ""},
+                *("long-sequence", at, model, SYSTEMS.get(cluster, cluster.lower()), gpus),
+                **{**nvidia(tp, 1, SYSTEMS.get(cluster, cluster.lower()), model, "pretrain"), "calibrates": ""},
                 framework="megatron",
                 tp=tp,
                 pp=whole(at["pp"]),
@@ -652,7 +684,7 @@ def model_zoo(folder: Path) -> list[Row]:
     for at in read(folder, "megatron_moe_modelzoo.csv"):
         h100 = at["GPU"] == "H100"
         gpus = int(at["NNODES"]) * (8 if h100 else 4)
-        cluster, sequence, batch = SYSTEMS[at["GPU"]], int(at["SEQ_LEN"]), int(at["GBS"])
+        cluster, sequence, batch = SYSTEMS.get(at["GPU"], at["GPU"].lower()), int(at["SEQ_LEN"]), int(at["GBS"])
         tp, vp = int(at["TP"]), whole(at["VPP"], 1) or 1
         rate = None if h100 else float(at["TFLOPS"]) * 1e12
         rows.append(
@@ -721,7 +753,7 @@ def mlperf(folder: Path) -> list[Row]:
     """MLPerf Training: median step time of the logs. The configuration file fills in a blank degree of parallelism."""
     rows = []
     for at in read(folder, "mlperf_training_llm.csv"):
-        model = BENCHMARKS[at["benchmark"]]
+        model = BENCHMARKS.get(at["benchmark"], at["benchmark"])
         cluster = mlperf_cluster(at)
         named = re.search(r"tp(\d+)pp(\d+)cp(\d+)", at["config_file"])
         tp, pp, cp = (
@@ -790,7 +822,7 @@ def torchtitan(folder: Path) -> list[Row]:
         batch, sequence, tp = int(at["gbs"]), int(at["seq"]), int(at["tp"])
         rows.append(
             made(
-                *("torchtitan", at, models[at["model"]], "h100-grand-teton", gpus),
+                *("torchtitan", at, models.get(at["model"], at["model"].lower()), "h100-grand-teton", gpus),
                 framework="torchtitan",
                 tp=tp,
                 sequence_parallel="yes" if tp > 1 else "no",
@@ -887,7 +919,7 @@ def simumax(folder: Path) -> list[Row]:
     rows = []
     for at in read(folder, "simumax_b200.csv"):
         dp, count, micro, tp = int(at["dp"]), int(at["micro_batches"]), int(at["mbs"]), int(at["tp"])
-        model = models[at["model"]]
+        model = models.get(at["model"], at["model"].lower())
         experts = model.startswith("deepseek")
         rows.append(
             made(

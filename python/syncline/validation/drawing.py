@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from io import BytesIO
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
@@ -76,6 +77,8 @@ def scatter(group: Group, outcomes: Sequence[Outcome]) -> str:
 
 
 def _draw(axes: Axes, group: Group, compared: Sequence[Outcome]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     by_model: dict[str, list[Outcome]] = {}
     for each in compared:
         by_model.setdefault(each.run.model, []).append(each)
@@ -103,8 +106,12 @@ def _draw(axes: Axes, group: Group, compared: Sequence[Outcome]) -> None:
             axes.plot(ends, [end * factor for end in ends], color="#8C8C8C", linewidth=0.8, linestyle="--")
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ends[1] < 300 * ends[0] else (1.0,)))
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        axis.set_minor_formatter(NullFormatter())
     axes.set_xlim(*ends)
     axes.set_xlabel("measured step (s)")
     axes.set_ylabel("predicted step (s)")
-    axes.set_title(group.title)
+    axes.set_title("\n".join(wrap(group.title, 60)))
     axes.legend(loc="upper left")
