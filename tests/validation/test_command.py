@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from syncline.cli.commands.validate import RunsOptions, runs
+from syncline.cli.commands.validate_runs import RunsOptions, runs
 from syncline.errors import ExitStatus, SynclineError
 from tests.validation.rows import FOLDER, at_forty_percent, write
 
