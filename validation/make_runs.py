@@ -505,11 +505,15 @@ def nemo(folder: Path) -> list[Row]:
             experts = model.startswith(EXPERTS)
             modern = dataset == "bridge" and release not in ("24.07", "24.09")
             modules = bridge_recompute(release, model, cluster, precision, micro or 1) if modern else ""
-            # From container 25.02 on, tables print n/a or nothing for one virtual stage; older ones leave it out.
+            # Megatron-Bridge's tables print n/a for one virtual stage; a blank in older ones says nothing.
             missing = vp is None and not modern and (pp or 1) > 1
-            reason = (
-                "no batch is published" if not at["gbs"] else "virtual stages are not published" if missing else None
-            )
+            reason = None
+            if not at["gbs"]:
+                reason = "no batch is published"
+            elif missing:
+                reason = "virtual stages are not published"
+            elif "[^gpt-oss-note]" in at["model_tflops_per_gpu"]:
+                reason = "its source notes a regression of this container (cudnn-frontend issue 256)"
             offload = "activations" if fsdp > 1 and model == "llama3-70b" and cluster.startswith("gb") else ""
             rows.append(
                 made(
@@ -730,6 +734,8 @@ def mlperf_cluster(at: Row) -> str | None:
     card = at["accelerator"]
     if "NVIDIA" not in card or "NVL-141GB" in card:
         return None
+    if "A100" in card:
+        return "dgx-a100-selene"
     if "GB300" in card:
         return "gb300-nvl72"
     if "GB200" in card:
@@ -777,6 +783,9 @@ def mlperf(folder: Path) -> list[Row]:
             reason = "the parallelism is not confirmed"
         elif fp4 and cluster.startswith(("h200", "dgx-h200", "dgx-h100")):
             reason = "FP4 on a card without"
+        common = nvidia(tp or 1, vp, "", model, "lora" if lora else "pretrain")
+        if at["submitter"] == "University-of-Florida" and model == "llama3-405b":
+            common["overlap_tp"] = "no"  # TP_COMM_OVERLAP is commented out in its configuration
         micro = whole(at["mbs"])
         if micro is None:
             micro = 1
@@ -786,7 +795,7 @@ def mlperf(folder: Path) -> list[Row]:
                 *("mlperf", {**at, "source": f"{at['source']}: {at['submitter']}, {at['system']}"}, model),
                 cluster or "dgx-h100",
                 whole(at["gpus"]),
-                **nvidia(tp or 1, vp, "", model, "lora" if lora else "pretrain"),
+                **common,
                 framework="megatron",
                 tp=tp,
                 pp=pp,

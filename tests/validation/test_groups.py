@@ -28,7 +28,7 @@ COUNTS = {
     "mlperf-others": 16,
     "simumax-dense": 14,
     "simumax-experts": 5,
-    "experts": 43,
+    "experts": 42,
     "experts-others": 17,
     "fsdp": 153,
     "nanotron": 148,
