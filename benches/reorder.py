@@ -5,6 +5,10 @@ hosts can send. `syncline probe` does not know which hosts share a rack. Cases `
 in the order found, and in 20 random orders. The other cases are algorithms of the executor (`ring`, `halving_doubling`,
 `double_binary_tree`, `bcube`), whose predicted costs of 30 orders are correlated with measured times. Ten of these
 orders are random, and nearly equal; the others are the order found after 1 to 20 random swaps. Needs root.
+
+Orders that take the same time limit the correlation: a ring takes as long as the link that most of its hops share, and
+in random orders that is mostly three or four hops. Of 30 random ones about 24 tie, and then no prediction reaches more
+than ``sqrt(1 - sum(t**3 - t) / (n**3 - n))`` = 0.7 (for ties of ``t`` among ``n``), however good it is.
 """
 
 from __future__ import annotations
