@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel web schema transcripts clean
+.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel nccl-machines web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -183,6 +183,9 @@ wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
 
 web: ## build the script of report.html anew; needs npm
 	cd web/report && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
+
+nccl-machines: setup ## calibrate the machines of the package anew, with the rows in validation/collectives
+	$(BIN)/python validation/collectives/machines.py
 
 schema: setup ## write the JSON schemas anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json

@@ -7,6 +7,7 @@
 //! - [`simulate`]: `simulate`, `check`, `show` on a resolved scenario;
 //! - [`design`]: searches for a better cluster, and for strategy and topology together;
 //! - [`rank_order`]: the search for a cheap order of ranks;
+//! - [`nccl`]: times of NCCL's collectives, and the constants of machines;
 //! - [`watch`]: runs long work without the interpreter lock, with progress and Ctrl-C;
 //! - [`plans`]: proves a user's own plans;
 //! - [`run`]: the Python class `Run`, the result of a run;
@@ -22,6 +23,7 @@ mod convert;
 mod design;
 mod errors;
 mod explain;
+mod nccl;
 mod plans;
 mod rank_order;
 mod results;
@@ -48,6 +50,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     design::register(module)?;
     plans::register(module)?;
     rank_order::register(module)?;
+    nccl::register(module)?;
     results::register(module)?;
     astra::register(module)?;
     convert::register(module)?;

@@ -19,6 +19,8 @@ GROUPS = {
     "probe": ("probe",),
     "group": ("group",),
     "reorder": ("reorder",),
+    "validate": ("validate",),
+    "calibrate": ("calibrate",),
     "hub": ("hub",),
     "testbed": ("testbed",),
 }

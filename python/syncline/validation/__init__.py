@@ -1,4 +1,4 @@
-"""Compares predicted training steps with measured ones.
+"""Compares predictions with measurements, of training steps and of collectives.
 
 - :mod:`~syncline.validation.runs`: measured runs, the rows of ``validation/runs.csv``;
 - :mod:`~syncline.validation.architecture` and :mod:`~syncline.validation.clusters`: their models and machines;
@@ -8,6 +8,7 @@
 - :mod:`~syncline.validation.outcome`: rows with predictions, errors, and how often fits were predicted right;
 - :mod:`~syncline.validation.groups`: groups of rows, and their bars;
 - :mod:`~syncline.validation.cells`: whether the fastest configuration is found;
+- :mod:`~syncline.validation.collectives`: measured collectives against the times that machines predict for them;
 - :mod:`~syncline.validation.figures`: all figures, outliers, and figures that must not get worse;
 - :mod:`~syncline.validation.screen`, :mod:`~syncline.validation.page` and :mod:`~syncline.validation.drawing`: the
   figures on a terminal, as HTML, and as scatter plots.

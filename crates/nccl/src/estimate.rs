@@ -1,0 +1,319 @@
+//! The model: candidates, their times, and the choice among them.
+//!
+//! Within a node, `g` GPUs need `n` hops, and each link carries `w` bytes for each byte `S` of the call:
+//!
+//! | protocol | time |
+//! |---|---|
+//! | LL | `launch + n hop + S / rate` |
+//! | LL128 | `launch + n hop + max(S, S0) / rate` |
+//! | Simple | `launch + n hop + 2 sqrt(n hop S w / bus) + max(n pace, S w / bus) + S / local` |
+//! | NVLS | `latency + S (1 + 1/g) / rate` |
+//!
+//! These are the latencies and rates of NCCL's tuning model, with three changes that measurements ask for. A GPU passes
+//! the bytes of the whole call through its memory at a *local* rate, and not only those that links carry. Calls below `S0`
+//! use fewer channels, so they take as long as `S0`. Simple sends data in pieces, of which each costs a hop: the best size
+//! of pieces gives `(sqrt(n hop) + sqrt(S w / bus))^2`, and their hops have a shortest time that transfers hide.
+//!
+//! NCCL takes LL or LL128, whichever is faster, up to [`SimpleFrom`](crate::machine::SimpleFrom), and Simple from there,
+//! also where LL128 would be faster for longer: on Blackwell GPUs, calls of the first size with Simple take twice as long.
+//!
+//! Between `N` nodes, hops between nodes have latencies of their own, and the interfaces of a node carry `v` bytes for each
+//! byte of the call:
+//!
+//! | algorithm | hops between nodes | `v` |
+//! |---|---|---|
+//! | ring | all-reduce `2 (N - 1)`, others `N - 1` | `w` of all GPUs |
+//! | tree, NVLS tree | `2 ceil(log2 N)` | 1 between two nodes, else 2: a node sends to its parent and to two children in one of the two trees, and is a leaf of the other; at 0.92 of the rate, as NCCL's tuning model has it |
+//! | PAT | `ceil(log2 N)` | `(N - 1) / N` |
+//! | sends | 1 | `g (N - 1) / N` |
+//!
+//! The transfer takes the longer of both parts, within a node and between nodes. The fastest candidate is chosen.
+
+use crate::call::{Algorithm, Call, Operation, Protocol};
+use crate::machine::{InNode, Machine, Network};
+
+/// The time of a collective, and why.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The algorithm that is chosen.
+    pub algorithm: Algorithm,
+    /// The protocol that is chosen.
+    pub protocol: Protocol,
+    /// What depends on neither bytes nor hops, seconds.
+    pub launch_s: f64,
+    /// What grows with hops, seconds.
+    pub latency_s: f64,
+    /// What grows with bytes, seconds.
+    pub transfer_s: f64,
+}
+
+impl Estimate {
+    /// The time, seconds.
+    #[must_use]
+    pub const fn seconds(&self) -> f64 {
+        self.launch_s + self.latency_s + self.transfer_s
+    }
+
+    /// The faster of two.
+    fn or(self, other: Self) -> Self {
+        if other.seconds() < self.seconds() { other } else { self }
+    }
+}
+
+/// Part of the rate that trees reach, as NCCL's tuning model takes it.
+const TREE_EFFICIENCY: f64 = 0.92;
+const PROTOCOLS: [Protocol; 3] = [Protocol::LowLatency, Protocol::LowLatency128, Protocol::Simple];
+
+/// Estimates the time of a collective. Returns nothing if the machine has no constants for the operation, or no network and
+/// the group has several nodes.
+#[must_use]
+pub fn estimate(machine: &Machine, call: &Call) -> Option<Estimate> {
+    let constants = machine.in_node(call.operation)?;
+    if call.group.gpus() <= 1.0 {
+        return Some(alone(constants, call));
+    }
+    if call.group.nodes <= 1 {
+        return Some(in_node(constants, call));
+    }
+    Some(between_nodes(constants, machine.network.as_ref()?, call))
+}
+
+/// One GPU copies its data, or does nothing.
+fn alone(constants: &InNode, call: &Call) -> Estimate {
+    Estimate {
+        algorithm: Algorithm::Local,
+        protocol: Protocol::Simple,
+        launch_s: constants.launch_s,
+        latency_s: 0.0,
+        transfer_s: call.bytes as f64 / constants.simple.local_rate,
+    }
+}
+
+/// The time in one node, with what NCCL chooses there.
+pub(crate) fn in_node(constants: &InNode, call: &Call) -> Estimate {
+    let Call { operation, bytes, element_bytes, group } = *call;
+    let (gpus, size) = (group.gpus(), bytes as f64);
+    let hops = operation.hops(gpus);
+    if let Some(nvls) = &constants.nvls
+        && operation == Operation::AllReduce
+        && element_bytes > 1
+        && size > nvls.from
+        && gpus >= f64::from(nvls.gpus)
+    {
+        return Estimate {
+            algorithm: Algorithm::Nvls,
+            protocol: Protocol::Simple,
+            launch_s: 0.0,
+            latency_s: nvls.latency_s,
+            transfer_s: size * (1.0 + 1.0 / gpus) / nvls.rate,
+        };
+    }
+    if size > constants.simple_from.bytes(gpus, hops) {
+        simple(constants, call)
+    } else {
+        low_latency(constants, call).or(low_latency_128(constants, call))
+    }
+}
+
+fn algorithm(operation: Operation) -> Algorithm {
+    match operation {
+        Operation::AllToAll | Operation::SendRecv => Algorithm::Sends,
+        _ => Algorithm::Ring,
+    }
+}
+
+/// Whether GPUs sum elements of 1 byte.
+const fn narrow(call: &Call) -> bool {
+    call.operation.reduces() && call.element_bytes == 1
+}
+
+fn low_latency(constants: &InNode, call: &Call) -> Estimate {
+    let gpus = call.group.gpus();
+    Estimate {
+        algorithm: algorithm(call.operation),
+        protocol: Protocol::LowLatency,
+        launch_s: constants.launch_s,
+        latency_s: call.operation.hops(gpus) * constants.low_latency.hop_s,
+        transfer_s: low_latency_transfer(constants, call),
+    }
+}
+
+fn low_latency_transfer(constants: &InNode, call: &Call) -> f64 {
+    let size = call.bytes as f64;
+    let share = if call.operation == Operation::AllToAll { size / call.group.gpus() } else { size };
+    share / constants.low_latency.rate
+}
+
+fn low_latency_128(constants: &InNode, call: &Call) -> Estimate {
+    Estimate {
+        algorithm: algorithm(call.operation),
+        protocol: Protocol::LowLatency128,
+        launch_s: constants.launch_s,
+        latency_s: call.operation.hops(call.group.gpus()) * constants.low_latency_128.hop_s,
+        transfer_s: low_latency_128_transfer(constants, call),
+    }
+}
+
+fn low_latency_128_transfer(constants: &InNode, call: &Call) -> f64 {
+    let protocol = &constants.low_latency_128;
+    let extra = if narrow(call) { protocol.narrow_s } else { 0.0 };
+    (call.bytes as f64).max(protocol.all_channels_from) * (1.0 / protocol.rate + extra)
+}
+
+fn simple(constants: &InNode, call: &Call) -> Estimate {
+    let protocol = &constants.simple;
+    let (size, gpus) = (call.bytes as f64, call.group.gpus());
+    let hops = call.operation.hops(gpus);
+    let (pace, link) = (hops * protocol.pace_s, size * call.operation.bus_factor(gpus) / protocol.bus_rate);
+    let pieces = 2.0 * (hops * protocol.hop_s * link).sqrt();
+    Estimate {
+        algorithm: algorithm(call.operation),
+        protocol: Protocol::Simple,
+        launch_s: protocol.launch_s,
+        latency_s: hops * protocol.hop_s + pieces + if pace > link { pace } else { 0.0 },
+        transfer_s: local(constants, call) + if pace > link { 0.0 } else { link },
+    }
+}
+
+/// The time that a GPU needs for the bytes of a call apart from those on links.
+fn local(constants: &InNode, call: &Call) -> f64 {
+    let extra = if narrow(call) { constants.simple.narrow_s } else { 0.0 };
+    call.bytes as f64 * (1.0 / constants.simple.local_rate + extra)
+}
+
+/// The time over a network: the fastest of all algorithms and protocols that the network offers.
+fn between_nodes(constants: &InNode, network: &Network, call: &Call) -> Estimate {
+    let mut best: Option<Estimate> = None;
+    let mut consider = |candidate: Estimate| best = Some(best.map_or(candidate, |best| best.or(candidate)));
+    for protocol in PROTOCOLS {
+        let Some(hop) = network.hop(protocol) else { continue };
+        let over = Over::new(constants, network, call, protocol, hop);
+        match call.operation {
+            Operation::AllToAll | Operation::SendRecv => consider(over.sends()),
+            Operation::AllReduce => {
+                consider(over.ring());
+                consider(over.tree());
+                if protocol == Protocol::Simple
+                    && call.element_bytes > 1
+                    && let Some(tree) = over.nvls_tree()
+                {
+                    consider(tree);
+                }
+            }
+            Operation::AllGather | Operation::ReduceScatter if call.group.gpus_per_node == 1 => {
+                consider(over.ring());
+                consider(over.pat());
+            }
+            _ => consider(over.ring()),
+        }
+    }
+    best.unwrap_or_else(|| in_node(constants, call))
+}
+
+/// A protocol over a network.
+struct Over<'a> {
+    constants: &'a InNode,
+    call: &'a Call,
+    protocol: Protocol,
+    /// Latency of a hop between nodes.
+    far_s: f64,
+    /// Latency of a hop within a node.
+    near_s: f64,
+    launch_s: f64,
+    /// Transfer within a node.
+    near_transfer_s: f64,
+    /// Seconds for each byte that leaves a node.
+    far_byte_s: f64,
+}
+
+impl<'a> Over<'a> {
+    fn new(constants: &'a InNode, network: &Network, call: &'a Call, protocol: Protocol, far_s: f64) -> Self {
+        let (launch_s, near_s, near_transfer_s) = match protocol {
+            Protocol::LowLatency => {
+                (constants.launch_s, constants.low_latency.hop_s, low_latency_transfer(constants, call))
+            }
+            Protocol::LowLatency128 => (
+                constants.launch_s,
+                constants.low_latency_128.hop_s,
+                low_latency_128_transfer(constants, call),
+            ),
+            Protocol::Simple => {
+                let factor = call.operation.bus_factor(f64::from(call.group.gpus_per_node));
+                let link = call.bytes as f64 * factor / constants.simple.bus_rate;
+                (constants.simple.launch_s, constants.simple.hop_s, local(constants, call) + link)
+            }
+        };
+        let far_byte_s = 1.0 / (network.rate(call.group) * protocol.efficiency());
+        Self { constants, call, protocol, far_s, near_s, launch_s, near_transfer_s, far_byte_s }
+    }
+
+    fn nodes(&self) -> f64 {
+        f64::from(self.call.group.nodes)
+    }
+
+    /// Levels of a binary tree of nodes.
+    fn levels(&self) -> f64 {
+        f64::from(self.call.group.nodes.next_power_of_two().trailing_zeros())
+    }
+
+    fn made(
+        &self,
+        algorithm: Algorithm,
+        launch_s: f64,
+        latency_s: f64,
+        near_s: f64,
+        far_bytes: f64,
+    ) -> Estimate {
+        let transfer_s = near_s.max(far_bytes * self.far_byte_s);
+        Estimate { algorithm, protocol: self.protocol, launch_s, latency_s, transfer_s }
+    }
+
+    fn ring(&self) -> Estimate {
+        let gpus = self.call.group.gpus();
+        let passes = if self.call.operation == Operation::AllReduce { 2.0 } else { 1.0 };
+        let far = passes * (self.nodes() - 1.0);
+        let near = self.call.operation.hops(gpus) - far;
+        let bytes = self.call.bytes as f64 * self.call.operation.bus_factor(gpus);
+        self.made(
+            Algorithm::Ring,
+            self.launch_s,
+            near * self.near_s + far * self.far_s,
+            self.near_transfer_s,
+            bytes,
+        )
+    }
+
+    /// Bytes that leave the busiest node of two binary trees, as many as take as long at the rate of a ring.
+    fn tree_bytes(&self) -> f64 {
+        self.call.bytes as f64 * if self.call.group.nodes == 2 { 1.0 } else { 2.0 } / TREE_EFFICIENCY
+    }
+
+    fn tree(&self) -> Estimate {
+        let chain = f64::from(self.call.group.gpus_per_node) - 1.0;
+        let latency = 2.0 * (chain * self.near_s + self.levels() * self.far_s);
+        self.made(Algorithm::Tree, self.launch_s, latency, self.near_transfer_s, self.tree_bytes())
+    }
+
+    fn nvls_tree(&self) -> Option<Estimate> {
+        let nvls = self.constants.nvls.as_ref().filter(|nvls| self.call.group.gpus_per_node >= nvls.gpus)?;
+        let near =
+            self.call.bytes as f64 * (1.0 + 1.0 / f64::from(self.call.group.gpus_per_node)) / nvls.rate;
+        let latency = nvls.latency_s + 2.0 * self.levels() * self.far_s;
+        Some(self.made(Algorithm::NvlsTree, 0.0, latency, near, self.tree_bytes()))
+    }
+
+    fn pat(&self) -> Estimate {
+        let bytes = self.call.bytes as f64 * (self.nodes() - 1.0) / self.nodes();
+        self.made(Algorithm::Pat, self.launch_s, self.levels() * self.far_s, self.near_transfer_s, bytes)
+    }
+
+    fn sends(&self) -> Estimate {
+        let (group, size) = (self.call.group, self.call.bytes as f64);
+        let bytes = match self.call.operation {
+            Operation::SendRecv => size,
+            _ => size * f64::from(group.gpus_per_node) * (self.nodes() - 1.0) / self.nodes(),
+        };
+        let latency = (self.call.operation.hops(group.gpus()) - 1.0) * self.near_s + self.far_s;
+        self.made(Algorithm::Sends, self.launch_s, latency, self.near_transfer_s, bytes)
+    }
+}

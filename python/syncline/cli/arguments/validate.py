@@ -1,0 +1,61 @@
+"""The arguments of ``validate``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet
+
+app = typer.Typer(name="validate", no_args_is_help=True, help="Compare predictions with measurements.")
+
+
+@app.callback()
+def _group() -> None:
+    """Compare predictions with measurements."""
+
+
+@app.command()
+def collectives(
+    machines: Annotated[
+        list[str] | None, typer.Option("--machine", "-m", metavar="NAME", help="Only this machine. May be repeated.")
+    ] = None,
+    operations: Annotated[
+        list[str] | None,
+        typer.Option("--operation", metavar="NAME", help="Only this operation, such as all_reduce. May be repeated."),
+    ] = None,
+    rows: Annotated[
+        str | None,
+        typer.Option("--rows", metavar="DIR", help="Folder with measured rows (default: validation/collectives)."),
+    ] = None,
+    left_out: Annotated[
+        bool,
+        typer.Option(
+            "--left-out/--no-left-out", help="Also calibrate without half of the sizes, and without a number of GPUs."
+        ),
+    ] = True,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="Draw measured and predicted times: .svg or .png.")
+    ] = None,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Compare measured collectives with predictions: in sample, with sizes left out, with numbers of GPUs left out.
+
+    Exit status: 0 done, 2 configuration error, 3 unreadable input or unwritable output, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.validate import collectives as call
+
+    return call(
+        rows,
+        machines or [],
+        operations or [],
+        left_out=left_out,
+        plot=plot,
+        force=force,
+        as_json=json,
+        quiet=quiet,
+    )

@@ -1,0 +1,11 @@
+"""NCCL as it is: how long its collectives take on machines whose constants were measured.
+
+- :mod:`.machine`: files of machines, and times on a machine, which is the entry;
+- :mod:`.rows`: measured collectives;
+- :mod:`.calibration`: constants of a machine from measured collectives;
+- :mod:`.nccl_tests`: reads the output of nccl-tests.
+"""
+
+from syncline.nccl.machine import Machine, Prediction, load, names
+
+__all__ = ["Machine", "Prediction", "load", "names"]

@@ -1,0 +1,220 @@
+"""Reads the output of nccl-tests, such as that of ``all_reduce_perf``.
+
+A file may hold several runs, and lines of launchers around them. A run has a line for each GPU
+(``#  Rank  0 Group  0 Pid 123 on  host device  0 ...``), a header with the names of columns, and a line for each size.
+Versions differ in the columns between ``type`` and the first ``time``, and in the name of the column of errors.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from syncline import _core
+from syncline.codes import Code
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, raise_errors
+from syncline.input.source import read_file
+from syncline.nccl.rows import ELEMENT_BYTES, Row
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Largest file."""
+PROGRAMS = {
+    "all_reduce_perf": "all_reduce",
+    "all_gather_perf": "all_gather",
+    "reduce_scatter_perf": "reduce_scatter",
+    "alltoall_perf": "all_to_all",
+    "broadcast_perf": "broadcast",
+    "sendrecv_perf": "send_recv",
+}
+"""Programs whose operation has a model."""
+_OTHERS = ("reduce_perf", "gather_perf", "scatter_perf", "hypercube_perf")
+
+_PREFIX = re.compile(r"^\s*(?:\[\d+,\d+\]<std(?:out|err)>:|\[?\d+\]?:(?=\s)|\d{4}-\d\d-\d\d[T ][0-9:.,+Z]+\s)\s?")
+"""What mpirun, srun and loggers put before lines."""
+_PROGRAM = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)\b")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\d+\s+(?:\[[^\]]*\]\s*)?(.*)$")
+_VERSION = re.compile(r"NCCL version\s+([0-9][0-9.]*[0-9])|nccl-library=(\d+)")
+_SIZE = re.compile(r"\d+$")
+
+
+@dataclass
+class _Run:
+    """One run of a program."""
+
+    operation: str | None = None
+    ranks: dict[int, str] = field(default_factory=dict)
+    gpu: str = ""
+    columns: list[str] = field(default_factory=list)
+    ended: bool = False
+
+
+def read(path: str, *, operation: str | None = None, gpus: int | None = None, nodes: int | None = None) -> list[Row]:
+    """The times that a file holds: those of out-of-place calls.
+
+    ``operation``, ``gpus`` and ``nodes`` replace what the file says, and are needed where it says nothing.
+
+    :raises SynclineError: the file cannot be read, holds no times, or does not say what was measured.
+    """
+    lines = read_file(path, MAX_BYTES).splitlines()
+    text = Text(path, lines)
+    run = _Run()
+    version = ""
+    rows: list[Row] = []
+    for number, raw in enumerate(lines, 1):
+        line = raw
+        while (prefix := _PREFIX.match(line)) and prefix.end():
+            line = line[prefix.end() :]
+        if found := _VERSION.search(line):
+            version = found[1] or _version(int(found[2]))
+        mark = Mark(text, number, 1, 0)
+        if (program := _PROGRAM.search(line)) and not _is_times(line):
+            run = _begun(run)
+            run.operation = _operation(program[1], mark, given=operation is not None)
+        elif rank := _RANK.match(line.strip()):
+            run = _begun(run)
+            run.ranks[int(rank[1])] = rank[2]
+            run.gpu = rank[3].strip()
+        elif line.lstrip().startswith("#"):
+            names = line.strip().lstrip("#").split()
+            if names[:3] == ["size", "count", "type"]:
+                run.columns = names
+        elif _is_times(line):
+            run.ended = True
+            rows.append(_row(path, line.split(), run, mark, version, operation, gpus, nodes))
+    if not rows:
+        raise_errors(
+            error(
+                Code.BAD_SYNTAX,
+                "not the output of nccl-tests: no line with a size, a count, a type and times",
+                mark=Mark(text, 0, 0, 0),
+                help="save what all_reduce_perf and its siblings print, with the lines that begin with #",
+            )
+        )
+    return rows
+
+
+def _begun(run: _Run) -> _Run:
+    """The run that a heading belongs to: a new one after lines with times."""
+    return _Run() if run.ended else run
+
+
+def _is_times(line: str) -> bool:
+    cells = line.split()
+    return len(cells) >= 6 and all(_SIZE.fullmatch(cell) for cell in cells[:2]) and cells[2].isidentifier()
+
+
+def _version(code: int) -> str:
+    """The version that a number such as 22304 or 2708 stands for."""
+    if code >= 10000:
+        return f"{code // 10000}.{code // 100 % 100}.{code % 100}"
+    return f"{code // 1000}.{code // 100 % 10}.{code % 100}"
+
+
+def _operation(program: str, mark: Mark, *, given: bool) -> str | None:
+    if program in _OTHERS and not given:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "the operation of this program has no model",
+                mark=mark,
+                found=program,
+                allowed=", ".join(PROGRAMS),
+                help="remove this run from the file",
+            )
+        )
+    return PROGRAMS.get(program)
+
+
+def _row(
+    path: str,
+    cells: list[str],
+    run: _Run,
+    mark: Mark,
+    version: str,
+    operation: str | None,
+    gpus: int | None,
+    nodes: int | None,
+) -> Row:
+    operation = operation or run.operation
+    if operation is None:
+        raise_errors(
+            error(
+                Code.MISSING_KEY,
+                "the file does not say which operation was measured",
+                mark=mark,
+                allowed=", ".join(_core.nccl_operations()),
+                help="add --operation all_reduce, or another of these",
+            )
+        )
+    ranks = gpus or len(run.ranks)
+    hosts = nodes or len(set(run.ranks.values())) or 1
+    if ranks < 2:
+        raise_errors(
+            error(
+                Code.MISSING_KEY if not ranks else Code.BAD_VALUE,
+                "the file does not say how many GPUs took part" if not ranks else "times of one GPU tell nothing",
+                mark=mark,
+                found=str(ranks) if ranks else None,
+                allowed="2 GPUs or more",
+                help="add --gpus N, or keep the lines that begin with `#  Rank`"
+                if not ranks
+                else "measure several GPUs",
+            )
+        )
+    if ranks % hosts:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "nodes have different numbers of GPUs",
+                mark=mark,
+                found=f"{ranks} GPUs in {hosts} nodes",
+                allowed="the same number in each node",
+                help="if that is wrong, add --gpus N and --nodes M",
+            )
+        )
+    data_type = cells[2]
+    if data_type not in ELEMENT_BYTES:
+        raise_errors(
+            error(Code.BAD_VALUE, "unknown data type", mark=mark, found=data_type, allowed=", ".join(ELEMENT_BYTES))
+        )
+    seconds = _time(cells, run.columns)
+    if seconds is None:
+        raise_errors(
+            error(
+                Code.BAD_SYNTAX,
+                "a line has no time",
+                mark=mark,
+                found=" ".join(cells)[:80],
+                allowed="size, count, type, (redop, root,) time, algbw, busbw and errors",
+                help="keep the line that begins with `#  size  count  type`, and whole lines below it",
+            )
+        )
+    size = int(cells[0])
+    return Row("", run.gpu, f"NCCL {version}".strip(), operation, data_type, ranks, hosts, size, seconds, path)
+
+
+def _time(cells: list[str], columns: list[str]) -> float | None:
+    """The out-of-place time of a line, seconds."""
+    # Without a header: redop and root, which are no decimal fractions, may stand before the time.
+    at = columns.index("time") if "time" in columns else next((i for i in range(3, len(cells)) if "." in cells[i]), 99)
+    try:
+        found = float(cells[at]) * 1e-6
+    except (IndexError, ValueError):
+        return None
+    return found if math.isfinite(found) and found > 0 else None
+
+
+def read_all(
+    paths: list[str], *, operation: str | None = None, gpus: int | None = None, nodes: int | None = None
+) -> list[Row]:
+    """The rows of several files, without calls of 0 bytes."""
+    rows = [row for path in paths for row in read(path, operation=operation, gpus=gpus, nodes=nodes)]
+    return [row for row in rows if row.bytes > 0]
+
+
+def stem(paths: list[str]) -> str:
+    """A name for a machine that was measured in these files."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", Path(paths[0]).stem) or "machine"

@@ -1,0 +1,75 @@
+"""Prints errors of collectives on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from syncline.quantity import counted
+from syncline.terminal.prose import lines
+from syncline.terminal.table import of_numbers
+from syncline.validation.collectives import KINDS, Errors, of_kind, repeats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from syncline.validation.collectives import Group
+
+_LEGEND = (
+    "Errors are |predicted / measured - 1| in percent: median, mean, 90th percentile and largest. In sample: the "
+    "constants of the machine, calibrated with these rows. Sizes out: constants from every second size predict the "
+    "others. GPUs out: constants from other numbers of GPUs predict this one. Repeats: how far repeated measurements "
+    "of one call are from their median."
+)
+_HEADINGS = (
+    "machine", "operation", "GPUs", "rows", "median", "mean", "p90", "max",
+    "sizes out: median", "p90", "GPUs out: median", "p90", "repeats",
+)  # fmt: skip
+
+
+def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
+    """The screen for a terminal of ``width`` columns."""
+    table = of_numbers(*_HEADINGS)
+    table.columns[1].justify = "left"
+    last = ""
+    for group in groups:
+        where = str(group.gpus) if group.nodes == 1 else f"{group.gpus} in {group.nodes} nodes"
+        kinds = {kind: group.errors(kind) for kind in KINDS}
+        table.add_row(
+            group.machine if group.machine != last else "",
+            group.operation,
+            where,
+            str(len(group.points)),
+            *_cells(kinds, repeats([point.row for point in group.points])),
+        )
+        last = group.machine
+    for nodes, what in ((True, "all in one node"), (False, "all between nodes")):
+        points = [point for group in groups if (group.nodes == 1) == nodes for point in group.points]
+        if points:
+            kinds = {kind: Errors.of(of_kind(points, kind)) for kind in KINDS}
+            cells = _cells(kinds, repeats([point.row for point in points]))
+            table.add_row(Text(what, "bold"), "", "", str(len(points)), *cells)
+    yield table
+    yield ""
+    yield Text(lines(_LEGEND, width), "dim")
+    if without := sorted({group.machine for group in groups if group.errors("in_sample") is None}):
+        yield Text(
+            lines(f"No constants in the package for {counted(len(without), 'machine')}: {', '.join(without)}.", width)
+        )
+
+
+def _cells(kinds: dict[str, Errors | None], spread: float | None) -> list[str]:
+    known, sizes, gpus = (kinds[kind] for kind in KINDS)
+    return [
+        *([_percent(each) for each in (known.median, known.mean, known.p90, known.largest)] if known else ["-"] * 4),
+        *([_percent(sizes.median), _percent(sizes.p90)] if sizes else ["-"] * 2),
+        *([_percent(gpus.median), _percent(gpus.p90)] if gpus else ["-"] * 2),
+        "-" if spread is None else _percent(spread),
+    ]
+
+
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f}"
