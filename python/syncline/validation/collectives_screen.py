@@ -21,18 +21,16 @@ if TYPE_CHECKING:
 _LEGEND = (
     "Errors are |predicted / measured - 1| in percent: median, mean, 90th percentile and largest. In sample: the "
     "constants of the machine, calibrated with these rows. Sizes out: constants from every second size predict the "
-    "others. GPUs out: constants from other numbers of GPUs predict this one. Repeats: how far repeated measurements "
-    "of one call are from their median."
+    "others; median / p90. GPUs out: constants from other numbers of GPUs predict this one; median / p90. Repeats: how "
+    "far repeated measurements of one call are from their median."
 )
-_HEADINGS = (
-    "machine", "operation", "GPUs", "rows", "median", "mean", "p90", "max",
-    "sizes out: median", "p90", "GPUs out: median", "p90", "repeats",
-)  # fmt: skip
+_HEADINGS = ("machine", "operation", "GPUs", "rows", "median", "mean", "p90", "max", "sizes out", "GPUs out", "repeats")
+_SPARE = ("repeats", "mean", "max")
 
 
 def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
     """The screen for a terminal of ``width`` columns."""
-    table = of_numbers(*_HEADINGS)
+    table = of_numbers(*_HEADINGS, spare=_SPARE)
     table.columns[1].justify = "left"
     last = ""
     for group in groups:
@@ -46,12 +44,12 @@ def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
             *_cells(kinds, repeats([point.row for point in group.points])),
         )
         last = group.machine
-    for nodes, what in ((True, "all in one node"), (False, "all between nodes")):
+    for nodes, what in ((True, "one node"), (False, "several nodes")):
         points = [point for group in groups if (group.nodes == 1) == nodes for point in group.points]
         if points:
             kinds = {kind: Errors.of(of_kind(points, kind)) for kind in KINDS}
             cells = _cells(kinds, repeats([point.row for point in points]))
-            table.add_row(Text(what, "bold"), "", "", str(len(points)), *cells)
+            table.add_row(Text("all", "bold"), Text(what, "bold"), "", str(len(points)), *cells)
     yield table
     yield ""
     yield Text(lines(_LEGEND, width), "dim")
@@ -65,8 +63,7 @@ def _cells(kinds: dict[str, Errors | None], spread: float | None) -> list[str]:
     known, sizes, gpus = (kinds[kind] for kind in KINDS)
     return [
         *([_percent(each) for each in (known.median, known.mean, known.p90, known.largest)] if known else ["-"] * 4),
-        *([_percent(sizes.median), _percent(sizes.p90)] if sizes else ["-"] * 2),
-        *([_percent(gpus.median), _percent(gpus.p90)] if gpus else ["-"] * 2),
+        *("-" if each is None else f"{_percent(each.median)} / {_percent(each.p90)}" for each in (sizes, gpus)),
         "-" if spread is None else _percent(spread),
     ]
 

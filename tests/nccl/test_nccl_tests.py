@@ -1,0 +1,92 @@
+"""The output of nccl-tests is read whatever surrounds it, and what it lacks is an error with a remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.nccl import nccl_tests
+from tests.nccl.made_up import output
+
+
+def read(tmp_path, text, **options):
+    file = tmp_path / "tests.txt"
+    file.write_text(text, "utf-8")
+    return nccl_tests.read(str(file), **options)
+
+
+def test_a_row_says_what_was_measured(tmp_path):
+    rows = read(tmp_path, output("all_reduce_perf", 8))
+    assert len(rows) == 21
+    first = rows[0]
+    assert (first.operation, first.gpus, first.nodes, first.bytes) == ("all_reduce", 8, 1, 1024)
+    assert (first.gpu, first.software, first.data_type) == ("NVIDIA H100 80GB HBM3", "NCCL 2.27.3", "float")
+    # Launch, 14 hops of 0.8 us and 1 kB at 12 GB/s: 6 + 11.2 + 0.085 us, printed with two digits.
+    assert first.seconds == pytest.approx(17.29e-6)
+
+
+def test_ranks_on_several_hosts_are_nodes(tmp_path):
+    assert {(row.gpus, row.nodes) for row in read(tmp_path, output("all_gather_perf", 16, nodes=2))} == {(16, 2)}
+
+
+def test_a_file_may_hold_several_runs(tmp_path):
+    rows = read(tmp_path, output("all_reduce_perf", 4) + output("reduce_scatter_perf", 8))
+    assert {(row.operation, row.gpus) for row in rows} == {("all_reduce", 4), ("reduce_scatter", 8)}
+
+
+@pytest.mark.parametrize("prefix", ["[1,0]<stdout>:", "0: ", "2026-11-28T10:00:00.123 "])
+def test_prefixes_of_launchers_are_dropped(tmp_path, prefix):
+    text = "".join(f"{prefix}{line}\n" for line in output("alltoall_perf", 8, reduces=False).splitlines())
+    assert {(row.operation, row.gpus) for row in read(tmp_path, text)} == {("all_to_all", 8)}
+
+
+def test_the_command_line_names_the_operation(tmp_path):
+    lines = output("all_reduce_perf", 2).splitlines()[1:]
+    rows = read(tmp_path, "$ mpirun -np 2 ./build/broadcast_perf -b 1K -e 1G -f 2\n" + "\n".join(lines))
+    assert {row.operation for row in rows} == {"broadcast"}
+
+
+def test_old_versions_have_other_columns(tmp_path):
+    text = (
+        "# Rank  0 Pid 1 on a device  0 [0x07] Tesla V100\n# Rank  1 Pid 1 on a device  1 [0x0a] Tesla V100\n"
+        "#       size         count    type     time   algbw   busbw  error     time   algbw   busbw  error\n"
+        "     1048576        262144   float    45.10   23.25   23.25  0e+00    44.00   23.83   23.83  0e+00\n"
+    )
+    (row,) = read(tmp_path, text, operation="all_reduce")
+    assert (row.bytes, row.gpus, row.gpu) == (1048576, 2, "Tesla V100")
+    assert row.seconds == pytest.approx(45.1e-6)
+
+
+def test_options_replace_what_a_file_says(tmp_path):
+    rows = read(tmp_path, output("all_reduce_perf", 8), operation="all_gather", gpus=16, nodes=4)
+    assert {(row.operation, row.gpus, row.nodes) for row in rows} == {("all_gather", 16, 4)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        ("", "not the output of nccl-tests", "with the lines that begin with #"),
+        ("hello\nworld 1 2 3\n", "not the output of nccl-tests", "with the lines that begin with #"),
+        (output("x", 8).replace("# Collective test starting: x\n", ""), "which operation", "--operation all_reduce"),
+        (output("all_reduce_perf", 8).replace("#  Rank", "#  Gpu"), "how many GPUs", "--gpus N"),
+        (output("all_reduce_perf", 1), "times of one GPU tell nothing", "measure several GPUs"),
+        (output("hypercube_perf", 8), "this program has no model", "remove this run"),
+        (output("all_reduce_perf", 8).replace("float", "float7"), "unknown data type", None),
+        (output("all_reduce_perf", 3, nodes=2), "nodes have different numbers of GPUs", "--nodes M"),
+    ],
+    ids=["empty", "prose", "no operation", "no ranks", "one GPU", "no model", "type", "uneven"],
+)
+def test_what_cannot_be_read_is_an_error_with_a_remedy(tmp_path, text, message, remedy):
+    with pytest.raises(SynclineError) as caught:
+        read(tmp_path, text)
+    (problem,) = caught.value.diagnostics
+    assert message in problem["message"]
+    assert remedy is None or remedy in problem["help"]
+    assert problem["place"]["file"].endswith("tests.txt")
+
+
+def test_a_line_that_was_cut_is_an_error(tmp_path):
+    text = output("all_reduce_perf", 8)
+    whole = next(line for line in text.splitlines() if line.split()[:1] == ["1048576"])
+    with pytest.raises(SynclineError, match="a line has no time"):
+        read(tmp_path, text.replace(whole, " ".join(whole.split()[:5]) + " nan 0 0"))
