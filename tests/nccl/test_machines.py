@@ -33,7 +33,7 @@ def time(machine, operation, nbytes, **group):
 def test_large_calls_of_eight_gpus_reach_the_measured_bus_bandwidth(machine, operation, bus):
     """GB/s as nccl-tests counts them, at 512 MiB of half-precision elements."""
     seconds = time(machine, operation, GIB // 2, gpus_per_node=8).seconds
-    assert GIB / 2 * FACTORS[operation] / seconds / 1e9 == pytest.approx(bus, rel=0.03)
+    assert GIB / 2 * FACTORS[operation] / seconds / 1e9 == pytest.approx(bus, rel=0.04)
 
 
 @pytest.mark.parametrize("machine", ["h100-sxm", "b200-sxm", "b300-sxm"])

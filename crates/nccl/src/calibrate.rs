@@ -47,7 +47,7 @@ const REFINED: usize = 6;
 /// Factors of the first guesses of hop latencies with LL128 and Simple.
 const HOP_STARTS: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
 
-const CONSTANTS: usize = 15;
+const CONSTANTS: usize = 16;
 type Point = [f64; CONSTANTS];
 
 /// Finds the constants of an operation from measurements in one node; all have `operation`, at least two GPUs, positive
@@ -159,7 +159,13 @@ fn constants(point: &Point, choice: Choice) -> InNode {
     InNode {
         launch_s: x[0],
         low_latency: LowLatency { hop_s: x[1], rate: x[2] },
-        low_latency_128: LowLatency128 { hop_s: x[3], rate: x[4], all_channels_from: x[5], narrow_s: x[11] },
+        low_latency_128: LowLatency128 {
+            hop_s: x[3],
+            pace_s: x[15],
+            rate: x[4],
+            all_channels_from: x[5],
+            narrow_s: x[11],
+        },
         simple: Simple {
             launch_s: x[6],
             hop_s: x[7],
@@ -233,6 +239,7 @@ impl Search<'_> {
             1e-13,
             5.0 * shortest,
             rate,
+            0.03 * shortest,
         ]
         .map(f64::ln)
     }

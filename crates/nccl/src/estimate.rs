@@ -5,14 +5,14 @@
 //! | protocol | time |
 //! |---|---|
 //! | LL | `launch + n hop + S / rate` |
-//! | LL128 | `launch + n hop + max(S, S0) / rate` |
+//! | LL128 | `launch + n hop + max(n pace + S0 / rate, S / rate)` |
 //! | Simple | `launch + n hop + 2 sqrt(n hop S w / bus) + max(n pace, S w / bus) + S / local` |
 //! | NVLS | `latency + S (1 + 1/g) / rate` |
 //!
 //! These are the latencies and rates of NCCL's tuning model, with three changes that measurements ask for. A GPU passes
 //! the bytes of the whole call through its memory at a *local* rate, and not only those that links carry. Calls below `S0`
-//! use fewer channels, so they take as long as `S0`. Simple sends data in pieces, of which each costs a hop: the best size
-//! of pieces gives `(sqrt(n hop) + sqrt(S w / bus))^2`, and their hops have a shortest time that transfers hide.
+//! use fewer channels, so their transfer takes as long as that of `S0`. Simple sends data in pieces, of which each costs a
+//! hop: the best size of pieces gives `(sqrt(n hop) + sqrt(S w / bus))^2`. Hops have a shortest time, which transfers hide.
 //!
 //! NCCL takes LL or LL128, whichever is faster, up to [`SimpleFrom`](crate::machine::SimpleFrom), and Simple from there,
 //! also where LL128 would be faster for longer: on Blackwell GPUs, calls of the first size with Simple take twice as long.
@@ -145,19 +145,18 @@ fn low_latency_transfer(constants: &InNode, call: &Call) -> f64 {
 }
 
 fn low_latency_128(constants: &InNode, call: &Call) -> Estimate {
+    let protocol = &constants.low_latency_128;
+    let hops = call.operation.hops(call.group.gpus());
+    let byte_s = 1.0 / protocol.rate + if narrow(call) { protocol.narrow_s } else { 0.0 };
+    let (least, transfer) = (protocol.all_channels_from * byte_s, call.bytes as f64 * byte_s);
+    let paced = least + hops * protocol.pace_s > transfer;
     Estimate {
         algorithm: algorithm(call.operation),
         protocol: Protocol::LowLatency128,
         launch_s: constants.launch_s,
-        latency_s: call.operation.hops(call.group.gpus()) * constants.low_latency_128.hop_s,
-        transfer_s: low_latency_128_transfer(constants, call),
+        latency_s: hops * protocol.hop_s + if paced { hops * protocol.pace_s } else { 0.0 },
+        transfer_s: if paced { least } else { transfer },
     }
-}
-
-fn low_latency_128_transfer(constants: &InNode, call: &Call) -> f64 {
-    let protocol = &constants.low_latency_128;
-    let extra = if narrow(call) { protocol.narrow_s } else { 0.0 };
-    (call.bytes as f64).max(protocol.all_channels_from) * (1.0 / protocol.rate + extra)
 }
 
 fn simple(constants: &InNode, call: &Call) -> Estimate {
@@ -235,7 +234,7 @@ impl<'a> Over<'a> {
             Protocol::LowLatency128 => (
                 constants.launch_s,
                 constants.low_latency_128.hop_s,
-                low_latency_128_transfer(constants, call),
+                low_latency_128(constants, call).transfer_s,
             ),
             Protocol::Simple => {
                 let factor = call.operation.bus_factor(f64::from(call.group.gpus_per_node));

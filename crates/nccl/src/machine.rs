@@ -79,12 +79,15 @@ pub struct LowLatency {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LowLatency128 {
-    /// Latency of a hop, seconds.
+    /// Latency of a hop that no transfer hides, seconds.
     pub hop_s: f64,
+    /// Shortest time between two hops of a piece of data, seconds: it counts where the transfer would be faster.
+    #[serde(default)]
+    pub pace_s: f64,
     /// Rate at which a GPU passes the bytes of a call through all channels, bytes per second.
     pub rate: f64,
-    /// Bytes from which a call uses all channels. Each channel has a smallest share, so smaller calls use fewer channels and
-    /// take as long as this one.
+    /// Bytes from which a call uses all channels. Each channel has a smallest share, so smaller calls use fewer channels,
+    /// and their transfer takes as long as that of this one.
     pub all_channels_from: f64,
     /// Additional time of a byte where elements of 1 byte are summed, seconds.
     #[serde(default)]

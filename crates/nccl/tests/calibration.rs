@@ -14,6 +14,7 @@ fn constants() -> InNode {
         low_latency: LowLatency { hop_s: 0.9 * US, rate: 15.0 * GB },
         low_latency_128: LowLatency128 {
             hop_s: 1.3 * US,
+            pace_s: 0.25 * US,
             rate: 250.0 * GB,
             all_channels_from: 300e3,
             narrow_s: 0.5e-12,

@@ -17,6 +17,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             low_latency: LowLatency { hop_s: first.1, rate: first.2 },
             low_latency_128: LowLatency128 {
                 hop_s: first.3,
+                pace_s: second.2 * 0.1,
                 rate: first.4,
                 all_channels_from: first.5,
                 narrow_s: 0.0,

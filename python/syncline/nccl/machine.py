@@ -55,11 +55,13 @@ class LowLatency128(Strict):
     """Constants of the protocol LL128."""
 
     hop: Time
-    """Latency of a hop."""
+    """Latency of a hop that no transfer hides."""
+    pace: Time = "0us"
+    """Shortest time between two hops of a piece of data."""
     rate: Rate
     """Rate at which a GPU passes the bytes of a call."""
     all_channels_from: Bytes
-    """Size from which a call uses all channels; smaller calls take as long as this one."""
+    """Size from which a call uses all channels; the transfer of smaller calls takes as long as that of this one."""
     narrow_rate: Rate | None = None
     """Rate of the additional work for elements of 1 byte, if they are summed."""
 
@@ -318,6 +320,7 @@ def _constants(each: InNode) -> dict[str, Any]:
         "low_latency": {"hop_s": _seconds(each.ll.hop), "rate": bytes_per_s(each.ll.rate)},
         "low_latency_128": {
             "hop_s": _seconds(each.ll128.hop),
+            "pace_s": _seconds(each.ll128.pace),
             "rate": bytes_per_s(each.ll128.rate),
             "all_channels_from": _bytes(each.ll128.all_channels_from),
             "narrow_s": _inverse(each.ll128.narrow_rate),
@@ -354,6 +357,7 @@ def from_core(constants: Mapping[str, Any]) -> dict[str, Any]:
         "ll": {"hop": _time(ll["hop_s"]), "rate": _rate(ll["rate"])},
         "ll128": {
             "hop": _time(ll128["hop_s"]),
+            "pace": _time(ll128["pace_s"]),
             "rate": _rate(ll128["rate"]),
             "all_channels_from": _size(ll128["all_channels_from"]),
             **_narrow(ll128["narrow_s"]),
