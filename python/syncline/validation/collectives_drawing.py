@@ -91,5 +91,7 @@ def _panel(axes: Any, groups: Sequence[Group]) -> None:
             )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
+    axes.set_xticks([1 << power for power in range(10, 31, 5)], ["1K", "32K", "1M", "32M", "1G"])
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.grid(visible=True, linewidth=0.3, alpha=0.5)
     axes.legend(fontsize=7, frameon=False)
