@@ -6,12 +6,17 @@ times of one call differ tenfold among runs.
 
 from __future__ import annotations
 
+import csv
+import gzip
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syncline import _core
 from syncline.input import yaml
-from syncline.nccl.calibration import About, calibrate
-from syncline.nccl.machine import Machine, MachineFile
+from syncline.input.dump import dump
+from syncline.nccl.calibration import About, calibrate, summary
+from syncline.nccl.experts import token_bytes
+from syncline.nccl.machine import Machine, MachineFile, rate_text, time_text
 from syncline.validation.collectives import rows_of
 
 if TYPE_CHECKING:
@@ -47,6 +52,63 @@ def main() -> None:
         file.unlink()
     for name, machine in made.items():
         machine.save(FOLDER / f"{name}.yaml")
+    (FOLDER.parent / "deepep.yaml").write_text(dump({"machines": experts(settings["date"])}), "utf-8")
+
+
+def experts(date: str) -> dict[str, Any]:
+    """The constants of DeepEP's exchanges, by machine."""
+    with gzip.open(HERE / "deepep" / "deepep.csv.gz", "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found: dict[str, Any] = {}
+    for system, of_system in _grouped(rows, "system").items():
+        first = of_system[0]
+        exchanges = [_exchange(each) for each in _grouped(of_system, "kernels", "phase", "nodes").values()]
+        found[system] = {
+            "gpu": first["gpu"],
+            "software": first["software"],
+            "date": date,
+            "source": sorted({row["source"] for row in of_system}),
+            "exchanges": exchanges,
+        }
+    return found
+
+
+def _grouped(rows: list[dict[str, str]], *columns: str) -> dict[Any, list[dict[str, str]]]:
+    found: dict[Any, list[dict[str, str]]] = {}
+    for row in rows:
+        key = tuple(row[column] for column in columns)
+        found.setdefault(key if len(key) > 1 else key[0], []).append(row)
+    return found
+
+
+def _exchange(rows: list[dict[str, str]]) -> dict[str, Any]:
+    first = rows[0]
+    low_latency = first["kernels"] == "low_latency"
+    calls = [
+        (
+            int(row["tokens"]),
+            token_bytes(int(row["hidden"]), first["phase"]),
+            int(row["experts_per_token"]),
+            int(row["gpus"]),
+            int(row["sms"]),
+        )
+        for row in rows
+    ]
+    times = [float(row["seconds"]) for row in rows]
+    constants = _core.deepep_calibrate(low_latency, list(zip(calls, times, strict=True)))
+    launch, token, sm_rate, link_rate = constants
+    predicted = _core.deepep_times(constants, low_latency, calls)
+    return {
+        "kernels": first["kernels"],
+        "phase": first["phase"],
+        "nodes": int(first["nodes"]),
+        "gpus": int(first["gpus"]),
+        "launch": time_text(launch),
+        "token": time_text(token),
+        **({} if low_latency else {"sm_rate": rate_text(sm_rate)}),
+        "link_rate": rate_text(link_rate),
+        "errors": summary([a / b - 1 for a, b in zip(predicted, times, strict=True)]).model_dump(),
+    }
 
 
 if __name__ == "__main__":

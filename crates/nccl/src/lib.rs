@@ -4,7 +4,8 @@
 //! - [`machine`]: the constants of a machine: one set for each operation within a node, one for the network between nodes;
 //! - [`mod@estimate`]: the model, which is the entry: it chooses an algorithm and a protocol, and returns seconds and their
 //!   parts;
-//! - [`mod@calibrate`]: finds constants from measured times.
+//! - [`mod@calibrate`]: finds constants from measured times;
+//! - [`experts`]: dispatch and combine of mixtures of experts by `DeepEP`.
 //!
 //! The model keeps the structure of NCCL's own tuning model (`src/graph/tuning.cc` in NVIDIA/nccl): each algorithm and
 //! protocol has a latency, which grows with the hops of its ring or tree, and a rate. It differs where measurements do:
@@ -17,9 +18,11 @@ pub mod calibrate;
 pub mod call;
 mod descent;
 pub mod estimate;
+pub mod experts;
 pub mod machine;
 
 pub use calibrate::{Calibrated, Measurement, calibrate, calibrate_network};
 pub use call::{Algorithm, Call, Group, Operation, Protocol};
 pub use estimate::{Estimate, estimate};
+pub use experts::{Exchange, Kernels, Tokens, calibrate_exchange};
 pub use machine::{InNode, LowLatency, LowLatency128, Machine, Network, Nvls, Simple, SimpleFrom};

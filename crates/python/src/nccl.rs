@@ -3,9 +3,14 @@
 use crate::errors::problem;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use syncline_nccl::{Call, Group, Machine, Measurement, Operation, calibrate, calibrate_network, estimate};
+use syncline_nccl::{
+    Call, Exchange, Group, Kernels, Machine, Measurement, Operation, Tokens, calibrate, calibrate_exchange,
+    calibrate_network, estimate,
+};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(deepep_times, module)?)?;
+    module.add_function(wrap_pyfunction!(deepep_calibrate, module)?)?;
     module.add_function(wrap_pyfunction!(nccl_operations, module)?)?;
     module.add_function(wrap_pyfunction!(nccl_times, module)?)?;
     module.add_function(wrap_pyfunction!(nccl_calibrate, module)?)?;
@@ -15,6 +20,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 fn operation(name: &str) -> PyResult<Operation> {
     Operation::from_name(name).ok_or_else(|| PyValueError::new_err(format!("unknown operation: {name}")))
 }
+
+/// `(bytes, element_bytes, gpus_per_node, nodes, concurrent)`.
+type PyCall = (u64, u8, u32, u32, u32);
+/// `(algorithm, protocol, launch_s, latency_s, transfer_s)`.
+type PyEstimate = (&'static str, &'static str, f64, f64, f64);
 
 /// Names of the operations that have estimates.
 #[pyfunction]
@@ -26,11 +36,7 @@ fn nccl_operations() -> Vec<&'static str> {
 /// concurrent)`, and its answer `(algorithm, protocol, launch_s, latency_s, transfer_s)`: nothing where the machine has no
 /// constants for it.
 #[pyfunction]
-fn nccl_times(
-    machine: &str,
-    operation: &str,
-    calls: Vec<(u64, u8, u32, u32, u32)>,
-) -> PyResult<Vec<Option<(&'static str, &'static str, f64, f64, f64)>>> {
+fn nccl_times(machine: &str, operation: &str, calls: Vec<PyCall>) -> PyResult<Vec<Option<PyEstimate>>> {
     let machine: Machine =
         serde_json::from_str(machine).map_err(|error| PyValueError::new_err(problem(&error)))?;
     let operation = self::operation(operation)?;
@@ -68,10 +74,9 @@ fn nccl_calibrate(
 /// Finds efficiency and hop latencies of a machine's network. A measurement is `(operation, call, seconds)`, with calls as
 /// in `nccl_times`. Returns the network as JSON, and the loss; nothing if the machine lacks constants.
 #[pyfunction]
-#[expect(clippy::type_complexity, reason = "tuples of Python")]
 fn nccl_calibrate_network(
     machine: &str,
-    measured: Vec<(String, (u64, u8, u32, u32, u32), f64)>,
+    measured: Vec<(String, PyCall, f64)>,
 ) -> PyResult<Option<(String, f64)>> {
     let machine: Machine =
         serde_json::from_str(machine).map_err(|error| PyValueError::new_err(problem(&error)))?;
@@ -86,4 +91,31 @@ fn nccl_calibrate_network(
     let Some((network, loss)) = calibrate_network(&machine, &rows) else { return Ok(None) };
     let text = serde_json::to_string(&network).map_err(|error| PyValueError::new_err(problem(&error)))?;
     Ok(Some((text, loss)))
+}
+
+type PyTokens = (u32, u32, u32, u32, u32);
+
+const fn tokens((tokens, token_bytes, experts, gpus, sms): PyTokens) -> Tokens {
+    Tokens { tokens, token_bytes, experts, gpus, sms }
+}
+
+const fn kernels(low_latency: bool) -> Kernels {
+    if low_latency { Kernels::LowLatency } else { Kernels::Normal }
+}
+
+/// Times of dispatches or combines with constants `(launch_s, token_s, sm_rate, link_rate)`, seconds. A call is `(tokens,
+/// token_bytes, experts, gpus, sms)`.
+#[pyfunction]
+fn deepep_times(constants: (f64, f64, f64, f64), low_latency: bool, calls: Vec<PyTokens>) -> Vec<f64> {
+    let (launch_s, token_s, sm_rate, link_rate) = constants;
+    let exchange = Exchange { launch_s, token_s, sm_rate, link_rate };
+    calls.into_iter().map(|call| exchange.seconds(kernels(low_latency), &tokens(call))).collect()
+}
+
+/// Finds those constants from calls and their times; nothing without calls.
+#[pyfunction]
+fn deepep_calibrate(low_latency: bool, measured: Vec<(PyTokens, f64)>) -> Option<(f64, f64, f64, f64)> {
+    let measured: Vec<_> = measured.into_iter().map(|(call, seconds)| (tokens(call), seconds)).collect();
+    let (found, _) = calibrate_exchange(kernels(low_latency), &measured)?;
+    Some((found.launch_s, found.token_s, found.sm_rate, found.link_rate))
 }

@@ -3,7 +3,8 @@
 - :mod:`.machine`: files of machines, and times on a machine, which is the entry;
 - :mod:`.rows`: measured collectives;
 - :mod:`.calibration`: constants of a machine from measured collectives;
-- :mod:`.nccl_tests`: reads the output of nccl-tests.
+- :mod:`.nccl_tests`: reads the output of nccl-tests;
+- :mod:`.experts`: exchanges of tokens of mixtures of experts, by DeepEP.
 """
 
 from syncline.nccl.machine import Machine, Prediction, load, names

@@ -309,26 +309,26 @@ def to_core(content: MachineFile) -> dict[str, Any]:
             "nics": network.nics,
             "nic_rate": bytes_per_s(network.nic_rate),
             "efficiency": network.efficiency,
-            "hop_s": [None if hop is None else _seconds(hop) for hop in hops],
+            "hop_s": [None if hop is None else seconds(hop) for hop in hops],
         }
     return made
 
 
 def _constants(each: InNode) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "launch_s": _seconds(each.launch),
-        "low_latency": {"hop_s": _seconds(each.ll.hop), "rate": bytes_per_s(each.ll.rate)},
+        "launch_s": seconds(each.launch),
+        "low_latency": {"hop_s": seconds(each.ll.hop), "rate": bytes_per_s(each.ll.rate)},
         "low_latency_128": {
-            "hop_s": _seconds(each.ll128.hop),
-            "pace_s": _seconds(each.ll128.pace),
+            "hop_s": seconds(each.ll128.hop),
+            "pace_s": seconds(each.ll128.pace),
             "rate": bytes_per_s(each.ll128.rate),
             "all_channels_from": _bytes(each.ll128.all_channels_from),
             "narrow_s": _inverse(each.ll128.narrow_rate),
         },
         "simple": {
-            "launch_s": _seconds(each.simple.launch),
-            "hop_s": _seconds(each.simple.hop),
-            "pace_s": _seconds(each.simple.pace),
+            "launch_s": seconds(each.simple.launch),
+            "hop_s": seconds(each.simple.hop),
+            "pace_s": seconds(each.simple.pace),
             "local_rate": bytes_per_s(each.simple.local_rate),
             "bus_rate": bytes_per_s(each.simple.bus_rate),
             "narrow_s": _inverse(each.simple.narrow_rate),
@@ -341,7 +341,7 @@ def _constants(each: InNode) -> dict[str, Any]:
     if each.nvls is not None:
         nvls = each.nvls
         made["nvls"] = {
-            "latency_s": _seconds(nvls.latency),
+            "latency_s": seconds(nvls.latency),
             "rate": bytes_per_s(nvls.rate),
             "from": _bytes(nvls.from_),
             "gpus": nvls.gpus,
@@ -353,21 +353,21 @@ def from_core(constants: Mapping[str, Any]) -> dict[str, Any]:
     """Constants of one operation as a file holds them, from those of the core: four digits each."""
     ll, ll128, simple = constants["low_latency"], constants["low_latency_128"], constants["simple"]
     made: dict[str, Any] = {
-        "launch": _time(constants["launch_s"]),
-        "ll": {"hop": _time(ll["hop_s"]), "rate": _rate(ll["rate"])},
+        "launch": time_text(constants["launch_s"]),
+        "ll": {"hop": time_text(ll["hop_s"]), "rate": rate_text(ll["rate"])},
         "ll128": {
-            "hop": _time(ll128["hop_s"]),
-            "pace": _time(ll128["pace_s"]),
-            "rate": _rate(ll128["rate"]),
+            "hop": time_text(ll128["hop_s"]),
+            "pace": time_text(ll128["pace_s"]),
+            "rate": rate_text(ll128["rate"]),
             "all_channels_from": _size(ll128["all_channels_from"]),
             **_narrow(ll128["narrow_s"]),
         },
         "simple": {
-            "launch": _time(simple["launch_s"]),
-            "hop": _time(simple["hop_s"]),
-            "pace": _time(simple["pace_s"]),
-            "local_rate": _rate(simple["local_rate"]),
-            "bus_rate": _rate(simple["bus_rate"]),
+            "launch": time_text(simple["launch_s"]),
+            "hop": time_text(simple["hop_s"]),
+            "pace": time_text(simple["pace_s"]),
+            "local_rate": rate_text(simple["local_rate"]),
+            "bus_rate": rate_text(simple["bus_rate"]),
             **_narrow(simple["narrow_s"]),
         },
         "simple_from": {
@@ -377,15 +377,16 @@ def from_core(constants: Mapping[str, Any]) -> dict[str, Any]:
     }
     if (nvls := constants.get("nvls")) is not None:
         made["nvls"] = {
-            "latency": _time(nvls["latency_s"]),
-            "rate": _rate(nvls["rate"]),
+            "latency": time_text(nvls["latency_s"]),
+            "rate": rate_text(nvls["rate"]),
             "from": _size(nvls["from"]),
             "gpus": nvls["gpus"],
         }
     return made
 
 
-def _seconds(time: str) -> float:
+def seconds(time: str) -> float:
+    """A time, such as ``0.5us``, in seconds."""
     return _core.parse_quantity("time", time) / 1e12
 
 
@@ -401,12 +402,14 @@ _LARGEST = 1e15
 """Rates and sizes beyond are as good as infinite."""
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
+    """A time with four digits."""
     # Whole picoseconds: the grammar knows no less.
     return f"{float(f'{round(seconds * 1e12) / 1e6:.4g}'):g}us" if seconds >= 1e-9 else "0us"
 
 
-def _rate(bytes_per_second: float) -> str:
+def rate_text(bytes_per_second: float) -> str:
+    """A rate with four digits."""
     return f"{min(bytes_per_second, _LARGEST) / 1e9:.4g}GB/s"
 
 
@@ -416,4 +419,4 @@ def _size(count: float) -> str:
 
 def _narrow(seconds_per_byte: float) -> dict[str, str]:
     # Slower by less than a thousandth of what links need does not count.
-    return {"narrow_rate": _rate(1 / seconds_per_byte)} if seconds_per_byte > 1e-15 else {}
+    return {"narrow_rate": rate_text(1 / seconds_per_byte)} if seconds_per_byte > 1e-15 else {}
