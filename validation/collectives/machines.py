@@ -17,6 +17,7 @@ from syncline.input.dump import dump
 from syncline.nccl.calibration import About, calibrate, summary
 from syncline.nccl.experts import token_bytes
 from syncline.nccl.machine import Machine, MachineFile, rate_text, time_text
+from syncline.nccl.rows import read
 from syncline.validation.collectives import rows_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 FOLDER = HERE.parents[1] / "python" / "syncline" / "data" / "nccl"
 MOST_NODES = 32
+FEWEST_SHOTS = 10
+"""Fewest times that determine the constants of all-reduces in one shot or two."""
 
 
 def main() -> None:
@@ -53,6 +56,37 @@ def main() -> None:
     for name, machine in made.items():
         machine.save(FOLDER / f"{name}.yaml")
     (FOLDER.parent / "deepep.yaml").write_text(dump({"machines": experts(settings["date"])}), "utf-8")
+    (FOLDER.parent / "shots.yaml").write_text(dump({"machines": shots(settings["date"])}), "utf-8")
+
+
+def shots(date: str) -> dict[str, list[dict[str, Any]]]:
+    """The constants of all-reduces in one shot or two, by machine."""
+    by_kernel: dict[tuple[str, str], list[Row]] = {}
+    for row in read([HERE / "shots" / "shots.csv.gz"]):
+        by_kernel.setdefault((row.system, row.software), []).append(row)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for (system, software), rows in by_kernel.items():
+        if len(rows) < FEWEST_SHOTS:
+            continue
+        constants = _core.shots_calibrate([(row.gpus, row.bytes, row.seconds) for row in rows])
+        one_launch, one_rate, two_launch, two_rate = constants
+        predicted = _core.shots_times(constants, [(row.gpus, row.bytes) for row in rows])
+        found.setdefault(system, []).append(
+            {
+                "framework": software,
+                "one_launch": time_text(one_launch),
+                "one_rate": rate_text(one_rate),
+                "two_launch": time_text(two_launch),
+                "two_rate": rate_text(two_rate),
+                "gpus": sorted({row.gpus for row in rows}),
+                "date": date,
+                "source": sorted({row.source for row in rows}),
+                "errors": summary(
+                    [time / row.seconds - 1 for (time, _), row in zip(predicted, rows, strict=True)]
+                ).model_dump(),
+            }
+        )
+    return found
 
 
 def experts(date: str) -> dict[str, Any]:

@@ -5,7 +5,8 @@
 //! - [`mod@estimate`]: the model, which is the entry: it chooses an algorithm and a protocol, and returns seconds and their
 //!   parts;
 //! - [`mod@calibrate`]: finds constants from measured times;
-//! - [`experts`]: dispatch and combine of mixtures of experts by `DeepEP`.
+//! - [`experts`]: dispatch and combine of mixtures of experts by `DeepEP`;
+//! - [`shots`]: all-reduces in one shot or two, by kernels of inference frameworks.
 //!
 //! The model keeps the structure of NCCL's own tuning model (`src/graph/tuning.cc` in NVIDIA/nccl): each algorithm and
 //! protocol has a latency, which grows with the hops of its ring or tree, and a rate. It differs where measurements do:
@@ -20,9 +21,11 @@ mod descent;
 pub mod estimate;
 pub mod experts;
 pub mod machine;
+pub mod shots;
 
 pub use calibrate::{Calibrated, Measurement, calibrate, calibrate_network};
 pub use call::{Algorithm, Call, Group, Operation, Protocol};
 pub use estimate::{Estimate, estimate};
 pub use experts::{Exchange, Kernels, Tokens, calibrate_exchange};
 pub use machine::{InNode, LowLatency, LowLatency128, Machine, Network, Nvls, Simple, SimpleFrom};
+pub use shots::{Shots, calibrate_shots};

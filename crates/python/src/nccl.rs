@@ -4,13 +4,15 @@ use crate::errors::problem;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use syncline_nccl::{
-    Call, Exchange, Group, Kernels, Machine, Measurement, Operation, Tokens, calibrate, calibrate_exchange,
-    calibrate_network, estimate,
+    Call, Exchange, Group, Kernels, Machine, Measurement, Operation, Shots, Tokens, calibrate,
+    calibrate_exchange, calibrate_network, calibrate_shots, estimate,
 };
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(deepep_times, module)?)?;
     module.add_function(wrap_pyfunction!(deepep_calibrate, module)?)?;
+    module.add_function(wrap_pyfunction!(shots_times, module)?)?;
+    module.add_function(wrap_pyfunction!(shots_calibrate, module)?)?;
     module.add_function(wrap_pyfunction!(nccl_operations, module)?)?;
     module.add_function(wrap_pyfunction!(nccl_times, module)?)?;
     module.add_function(wrap_pyfunction!(nccl_calibrate, module)?)?;
@@ -118,4 +120,20 @@ fn deepep_calibrate(low_latency: bool, measured: Vec<(PyTokens, f64)>) -> Option
     let measured: Vec<_> = measured.into_iter().map(|(call, seconds)| (tokens(call), seconds)).collect();
     let (found, _) = calibrate_exchange(kernels(low_latency), &measured)?;
     Some((found.launch_s, found.token_s, found.sm_rate, found.link_rate))
+}
+
+/// Times of all-reduces in one shot or two with constants `(one_launch_s, one_rate, two_launch_s, two_rate)`: seconds, and
+/// the number of shots. A call is `(gpus, bytes)`.
+#[pyfunction]
+fn shots_times(constants: (f64, f64, f64, f64), calls: Vec<(u32, u64)>) -> Vec<(f64, u8)> {
+    let (one_launch_s, one_rate, two_launch_s, two_rate) = constants;
+    let shots = Shots { one_launch_s, one_rate, two_launch_s, two_rate };
+    calls.into_iter().map(|(gpus, bytes)| shots.seconds(gpus, bytes)).collect()
+}
+
+/// Finds those constants from `(gpus, bytes, seconds)`; nothing without measurements.
+#[pyfunction]
+fn shots_calibrate(measured: Vec<(u32, u64, f64)>) -> Option<(f64, f64, f64, f64)> {
+    let (found, _) = calibrate_shots(&measured)?;
+    Some((found.one_launch_s, found.one_rate, found.two_launch_s, found.two_rate))
 }

@@ -4,9 +4,11 @@
 - :mod:`.rows`: measured collectives;
 - :mod:`.calibration`: constants of a machine from measured collectives;
 - :mod:`.nccl_tests`: reads the output of nccl-tests;
-- :mod:`.experts`: exchanges of tokens of mixtures of experts, by DeepEP.
+- :mod:`.experts`: exchanges of tokens of mixtures of experts, by DeepEP;
+- :mod:`.shots`: all-reduces by kernels of inference frameworks.
 """
 
+from syncline.nccl import experts, shots
 from syncline.nccl.machine import Machine, Prediction, load, names
 
-__all__ = ["Machine", "Prediction", "load", "names"]
+__all__ = ["Machine", "Prediction", "experts", "load", "names", "shots"]
