@@ -54,37 +54,83 @@ type Point = [f64; CONSTANTS];
 /// bytes and positive seconds. Returns nothing if there are fewer than [`FEWEST_MEASUREMENTS`] or [`FEWEST_SIZES`].
 #[must_use]
 pub fn calibrate(operation: Operation, measured: &[Measurement]) -> Option<Calibrated> {
-    let mut sizes: Vec<u64> = measured.iter().map(|each| each.call.bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    if measured.len() < FEWEST_MEASUREMENTS || sizes.len() < FEWEST_SIZES {
-        return None;
+    calibrate_together(&[(operation, measured)]).into_iter().next().flatten()
+}
+
+/// As [`calibrate`], for several operations on one machine. Those that use rings change to Simple at the same
+/// [`SimpleFrom`]: NCCL's tuning model has the same latencies and rates for all of them.
+#[must_use]
+pub fn calibrate_together(operations: &[(Operation, &[Measurement])]) -> Vec<Option<Calibrated>> {
+    let enough = |measured: &[Measurement]| {
+        let mut sizes: Vec<u64> = measured.iter().map(|each| each.call.bytes).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        measured.len() >= FEWEST_MEASUREMENTS && sizes.len() >= FEWEST_SIZES
+    };
+    let mut found = vec![None; operations.len()];
+    let known: Vec<usize> = (0..operations.len()).filter(|&at| enough(operations[at].1)).collect();
+    let (rings, others): (Vec<usize>, Vec<usize>) = known
+        .into_iter()
+        .partition(|&at| !matches!(operations[at].0, Operation::AllToAll | Operation::SendRecv));
+    for group in std::iter::once(rings).chain(others.into_iter().map(|at| vec![at])) {
+        let sets: Vec<&[Measurement]> = group.iter().map(|&at| operations[at].1).collect();
+        for (&at, ring) in group.iter().zip(best_together(&sets)) {
+            let (operation, measured) = operations[at];
+            let best = if operation == Operation::AllReduce { with_nvls(measured, ring) } else { ring };
+            found[at] = Some(finished(operation, measured, &best));
+        }
     }
-    let ring =
-        Search { measured, choice: Choice { simple_from: at(0.0), nvls: None } }.best(&froms(measured))?;
+    found
+}
+
+/// The best constants of each set of measurements with one [`SimpleFrom`] for all.
+fn best_together(sets: &[&[Measurement]]) -> Vec<Found> {
+    let all: Vec<Measurement> = sets.concat();
+    let total = |found: &[Found]| -> f64 {
+        found.iter().zip(sets).map(|(found, set)| found.preference() * set.len() as f64).sum()
+    };
+    let mut tries: Vec<Vec<Found>> = froms(&all)
+        .into_iter()
+        .map(|simple_from| {
+            let choice = Choice { simple_from, nvls: None };
+            sets.iter().map(|measured| Search { measured, choice }.rough()).collect()
+        })
+        .collect();
+    tries.sort_by(|a, b| total(a).total_cmp(&total(b)));
+    let refined = tries.iter().take(REFINED).map(|tried| {
+        let each = tried.iter().zip(sets);
+        each.map(|(found, measured)| Search { measured, choice: found.choice }.refined(found)).collect()
+    });
+    refined.min_by(|a: &Vec<Found>, b| total(a).total_cmp(&total(b))).unwrap_or_default()
+}
+
+/// All-reduces by the ring, and by NVLS where that explains the times better.
+fn with_nvls(measured: &[Measurement], ring: Found) -> Found {
     let mut best = ring;
-    if operation == Operation::AllReduce {
-        for nvls in nvls_regimes(measured) {
-            let found = Search { measured, choice: Choice { nvls: Some(nvls), ..ring.choice } }.near(&ring);
-            if found.loss < NVLS_GAIN * ring.loss && found.loss < best.loss {
-                best = found;
-            }
-        }
-        if best.choice.nvls.is_some() {
-            // The ring's sizes were found with the times of NVLS among them.
-            let again = Search { measured, choice: best.choice }.best(&froms(measured))?;
-            if again.loss < best.loss {
-                best = again;
-            }
+    for nvls in nvls_regimes(measured) {
+        let found = Search { measured, choice: Choice { nvls: Some(nvls), ..ring.choice } }.near(&ring);
+        if found.loss < NVLS_GAIN * ring.loss && found.loss < best.loss {
+            best = found;
         }
     }
+    if best.choice.nvls.is_some() {
+        // The ring's constants were found with the times of NVLS among them.
+        let search = Search { measured, choice: best.choice };
+        let again = search.refined(&search.rough());
+        let refined = search.refined(&best);
+        best = if again.loss < refined.loss { again } else { refined };
+    }
+    best
+}
+
+fn finished(operation: Operation, measured: &[Measurement], best: &Found) -> Calibrated {
     let mut constants = constants(&best.point, best.choice);
     if !operation.reduces() || measured.iter().all(|each| each.call.element_bytes > 1) {
         // No measurement says anything about sums of narrow elements.
         constants.low_latency_128.narrow_s = 0.0;
         constants.simple.narrow_s = 0.0;
     }
-    Some(Calibrated { constants, loss: best.loss })
+    Calibrated { constants, loss: best.loss }
 }
 
 /// Where NCCL changes algorithm and protocol.
@@ -186,20 +232,15 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// The best constants over several sizes at which Simple begins.
-    fn best(&self, froms: &[SimpleFrom]) -> Option<Found> {
-        let mut tries: Vec<Found> = Vec::new();
-        for &simple_from in froms {
-            let choice = Choice { simple_from, ..self.choice };
-            for pace in [0.02, 1.0] {
-                tries.push(self.descend(choice, &self.start(pace), ITERATIONS.0));
-            }
-        }
-        tries.sort_by(|a, b| a.preference().total_cmp(&b.preference()));
-        let refined = tries.iter().take(REFINED);
-        refined
-            .map(|found| self.descend(found.choice, &found.point, ITERATIONS.1))
-            .min_by(|a, b| a.preference().total_cmp(&b.preference()))
+    /// Constants near the best ones.
+    fn rough(&self) -> Found {
+        let [slow, fast] = [0.02, 1.0].map(|pace| self.descend(self.choice, &self.start(pace), ITERATIONS.0));
+        if fast.loss < slow.loss { fast } else { slow }
+    }
+
+    /// The best constants near others.
+    fn refined(&self, found: &Found) -> Found {
+        self.descend(self.choice, &found.point, ITERATIONS.1)
     }
 
     /// The best constants from those of another choice.

@@ -23,7 +23,7 @@ pub mod experts;
 pub mod machine;
 pub mod shots;
 
-pub use calibrate::{Calibrated, Measurement, calibrate, calibrate_network};
+pub use calibrate::{Calibrated, Measurement, calibrate, calibrate_network, calibrate_together};
 pub use call::{Algorithm, Call, Group, Operation, Protocol};
 pub use estimate::{Estimate, estimate};
 pub use experts::{Exchange, Kernels, Tokens, calibrate_exchange};

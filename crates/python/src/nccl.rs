@@ -4,8 +4,8 @@ use crate::errors::problem;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use syncline_nccl::{
-    Call, Exchange, Group, Kernels, Machine, Measurement, Operation, Shots, Tokens, calibrate,
-    calibrate_exchange, calibrate_network, calibrate_shots, estimate,
+    Calibrated, Call, Exchange, Group, Kernels, Machine, Measurement, Operation, Shots, Tokens, calibrate,
+    calibrate_exchange, calibrate_network, calibrate_shots, calibrate_together, estimate,
 };
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -51,26 +51,33 @@ fn nccl_times(machine: &str, operation: &str, calls: Vec<PyCall>) -> PyResult<Ve
     Ok(calls.into_iter().map(time).collect())
 }
 
-/// Finds the constants of an operation in a node. A measurement is `(bytes, element_bytes, gpus, seconds)`. Returns the
-/// constants as JSON, and the loss; nothing if the measurements are too few.
+/// A measurement in a node: `(bytes, element_bytes, gpus, seconds)`.
+type PyMeasurement = (u64, u8, u32, f64);
+
+/// Finds the constants of operations in a node of one machine. Returns the constants of each as JSON; nothing for those that
+/// have too few measurements.
 #[pyfunction]
 fn nccl_calibrate(
     py: Python<'_>,
-    operation: &str,
-    measured: Vec<(u64, u8, u32, f64)>,
-) -> PyResult<Option<(String, f64)>> {
-    let operation = self::operation(operation)?;
-    let measured: Vec<Measurement> = measured
-        .into_iter()
-        .map(|(bytes, element_bytes, gpus, seconds)| Measurement {
+    measured: Vec<(String, Vec<PyMeasurement>)>,
+) -> PyResult<Vec<Option<String>>> {
+    let mut sets = Vec::new();
+    for (name, rows) in measured {
+        let operation = operation(&name)?;
+        let row = |(bytes, element_bytes, gpus, seconds): PyMeasurement| Measurement {
             call: Call { operation, bytes, element_bytes, group: Group::of_one_node(gpus) },
             seconds,
-        })
-        .collect();
-    let Some(found) = py.detach(|| calibrate(operation, &measured)) else { return Ok(None) };
-    let text =
-        serde_json::to_string(&found.constants).map_err(|error| PyValueError::new_err(problem(&error)))?;
-    Ok(Some((text, found.loss)))
+        };
+        sets.push((operation, rows.into_iter().map(row).collect::<Vec<_>>()));
+    }
+    let found = py.detach(|| {
+        let sets: Vec<_> = sets.iter().map(|(operation, rows)| (*operation, rows.as_slice())).collect();
+        calibrate_together(&sets)
+    });
+    let text = |found: Calibrated| {
+        serde_json::to_string(&found.constants).map_err(|error| PyValueError::new_err(problem(&error)))
+    };
+    found.into_iter().map(|each| each.map(text).transpose()).collect()
 }
 
 /// Finds efficiency and hop latencies of a machine's network. A measurement is `(operation, call, seconds)`, with calls as

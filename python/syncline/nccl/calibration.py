@@ -46,12 +46,7 @@ def calibrate(rows: Iterable[Row], about: About, network: Mapping[str, Any] | No
     :raises SynclineError: no operation has enough rows of one node.
     """
     rows = list(rows)
-    in_node: dict[str, Any] = {}
-    for operation in _core.nccl_operations():
-        chosen = [row for row in rows if row.operation == operation and row.nodes == 1 and row.gpus > 1]
-        constants = of_operation(operation, chosen)
-        if constants is not None:
-            in_node[operation] = constants
+    in_node = in_node_constants(rows)
     if not in_node:
         found = len([row for row in rows if row.nodes == 1])
         raise_errors(
@@ -79,18 +74,33 @@ def calibrate(rows: Iterable[Row], about: About, network: Mapping[str, Any] | No
     return Machine(MachineFile.model_validate(content))
 
 
-def of_operation(operation: str, rows: Sequence[Row]) -> dict[str, Any] | None:
-    """Constants of one operation in a node as a file holds them; None if the rows are too few."""
-    found = _core.nccl_calibrate(operation, [(row.bytes, row.element_bytes, row.gpus, row.seconds) for row in rows])
-    if found is None:
-        return None
-    constants = from_core(json.loads(found[0]))
-    sizes = [row.bytes for row in rows]
-    constants["gpus"] = sorted({row.gpus for row in rows})
-    constants["sizes"] = [f"{min(sizes)}B", f"{max(sizes)}B"]
-    machine = Machine(MachineFile.model_validate({"in_node": {operation: constants}}))
-    constants["errors"] = summary(errors(machine, rows)).model_dump()
-    return constants
+def in_node_constants(rows: Iterable[Row]) -> dict[str, dict[str, Any]]:
+    """Constants in a node as a file holds them, by operation: of those that have enough rows of one node.
+
+    The operations that use rings have a common size at which NCCL changes to Simple, so their rows count together.
+    """
+    by_operation: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.nodes == 1 and row.gpus > 1:
+            by_operation.setdefault(row.operation, []).append(row)
+    known = [operation for operation in _core.nccl_operations() if operation in by_operation]
+    measured = [
+        (operation, [(row.bytes, row.element_bytes, row.gpus, row.seconds) for row in by_operation[operation]])
+        for operation in known
+    ]
+    made: dict[str, dict[str, Any]] = {}
+    for operation, found in zip(known, _core.nccl_calibrate(measured), strict=True):
+        if found is None:
+            continue
+        chosen = by_operation[operation]
+        constants = from_core(json.loads(found))
+        sizes = [row.bytes for row in chosen]
+        constants["gpus"] = sorted({row.gpus for row in chosen})
+        constants["sizes"] = [f"{min(sizes)}B", f"{max(sizes)}B"]
+        machine = Machine(MachineFile.model_validate({"in_node": {operation: constants}}))
+        constants["errors"] = summary(errors(machine, chosen)).model_dump()
+        made[operation] = constants
+    return made
 
 
 def _network(machine: Machine, rows: Sequence[Row], network: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline.input.problem import bad_value, nearest
-from syncline.nccl.calibration import of_operation, relative
+from syncline.nccl.calibration import in_node_constants, relative
 from syncline.nccl.machine import Machine, MachineFile, load, names
 from syncline.nccl.rows import Row, read
 
@@ -152,17 +152,16 @@ def validate(
     chosen = _chosen(rows, machines, "machine", lambda row: row.system)
     chosen = _chosen(chosen, operations, "operation", lambda row: row.operation)
     packaged = {name: load(name) for name in names()}
-    by_curve: dict[tuple[str, str], list[Row]] = {}
+    by_system: dict[str, list[Row]] = {}
     for row in chosen:
-        by_curve.setdefault((row.system, row.operation), []).append(row)
+        by_system.setdefault(row.system, []).append(row)
     groups: dict[tuple[str, str, int, int], list[Point]] = {}
-    for at, ((system, operation), curve) in enumerate(sorted(by_curve.items())):
+    for at, (system, of_system) in enumerate(sorted(by_system.items())):
         if progress is not None:
-            progress(at / len(by_curve), f"{system} {operation}")
-        points = _points(packaged.get(system), operation, curve, left_out=left_out)
-        for point in points:
-            key = (system, operation, point.row.gpus, point.row.nodes)
-            groups.setdefault(key, []).append(point)
+            progress(at / len(by_system), system)
+        for point in _points(packaged.get(system), of_system, left_out=left_out):
+            row = point.row
+            groups.setdefault((system, row.operation, row.gpus, row.nodes), []).append(point)
     return [Group(*key, tuple(points)) for key, points in sorted(groups.items())]
 
 
@@ -174,27 +173,28 @@ def _chosen(rows: Sequence[Row], wanted: Sequence[str], what: str, of: Callable[
     return [row for row in rows if not wanted or of(row) in wanted]
 
 
-def _points(machine: Machine | None, operation: str, rows: list[Row], *, left_out: bool) -> list[Point]:
+def _points(machine: Machine | None, rows: list[Row], *, left_out: bool) -> list[Point]:
     known = relative(machine, rows) if machine else [None] * len(rows)
     near = [row for row in rows if row.nodes == 1]
     sizes: dict[Row, float | None] = {}
     gpus: dict[Row, float | None] = {}
     if left_out:
-        order = {size: at for at, size in enumerate(sorted({row.bytes for row in near}))}
-        sizes = _folds(operation, near, lambda row: order[row.bytes] % 2)
+        order: dict[tuple[str, int], int] = {}
+        for operation in {row.operation for row in near}:
+            of_operation = sorted({row.bytes for row in near if row.operation == operation})
+            order.update({(operation, size): at for at, size in enumerate(of_operation)})
+        sizes = _folds(near, lambda row: order[row.operation, row.bytes] % 2)
         if len({row.gpus for row in near}) > 2:
-            gpus = _folds(operation, near, lambda row: row.gpus)
+            gpus = _folds(near, lambda row: row.gpus)
     return [Point(row, error, sizes.get(row), gpus.get(row)) for row, error in zip(rows, known, strict=True)]
 
 
-def _folds(operation: str, rows: list[Row], fold: Callable[[Row], int]) -> dict[Row, float | None]:
-    """Errors of the rows of each fold, with constants from all other rows."""
+def _folds(rows: list[Row], fold: Callable[[Row], int]) -> dict[Row, float | None]:
+    """Errors of the rows of each fold, with constants from all other rows of the machine."""
     found: dict[Row, float | None] = {}
-    for each in {fold(row) for row in rows}:
-        constants = of_operation(operation, [row for row in rows if fold(row) != each])
-        if constants is None:
-            continue
-        machine = Machine(MachineFile.model_validate({"in_node": {operation: constants}}))
+    for each in sorted({fold(row) for row in rows}):
+        constants = in_node_constants(row for row in rows if fold(row) != each)
+        machine = Machine(MachineFile.model_validate({"in_node": constants}))
         held = [row for row in rows if fold(row) == each]
         found.update(zip(held, relative(machine, held), strict=True))
     return found
