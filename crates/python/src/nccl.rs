@@ -4,7 +4,7 @@ use crate::errors::problem;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use syncline_nccl::{
-    Calibrated, Call, Exchange, Group, Kernels, Machine, Measurement, Operation, Shots, Tokens, calibrate,
+    Calibrated, Call, Exchange, Group, Kernels, Machine, Measurement, Operation, Shots, Tokens,
     calibrate_exchange, calibrate_network, calibrate_shots, calibrate_together, estimate,
 };
 
