@@ -43,6 +43,7 @@ PARTS = {
     "Systolic": ("Systolic array", "systolic array"),
     "Throughput": ("Throughput", "throughput"),
     "Table": ("Measured times", "table"),
+    "MeasuredKernels": ("Measured kernels", "measured kernels"),
     "PlainNetwork": ("Network", "object with `model`"),
     "Flow": ("Flow", "flows"),
     "Packet": ("Packets", "packets"),

@@ -123,6 +123,7 @@ BASES: dict[str, dict[str, Any]] = {
     "decoder": scenario(DECODER, NODE_DIMS, compute=A100),
     "systolic": scenario(WORK, SWITCH, compute={"model": "systolic", "memory": "900GB/s"}),
     "throughput": scenario(WORK, SWITCH, compute={"model": "throughput", "rate": "10TFLOP/s", "memory": "600GB/s"}),
+    "kernels": scenario(DECODER, NODE_DIMS, compute={"model": "measured", "accelerator": "A100"}),
     "given": scenario(LAYERS, SWITCH, compute={"model": "given"}),
     "graph": scenario(fabric={"npus": 4, "switches": 2, "links": LINKS}),
     "flow": scenario(

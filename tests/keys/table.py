@@ -258,6 +258,14 @@ TABLE: dict[str, dict[str, Case]] = {
         compute_power=2.0,
         memory_capacity="1MB",
     ),
+    "MeasuredKernels": _cases(
+        "kernels",
+        "compute",
+        model="roofline",
+        accelerator="H100",
+        compute_power=2.0,
+        memory_capacity="1MB",
+    ),
     "Given": _cases("given", "compute", model="throughput", compute_power=2.0, memory_capacity="1MB"),
     "Dim": _cases(
         "dims",

@@ -7,11 +7,13 @@
 //! - [`systolic`]: an array of multiply-accumulate units through which the operands of matrix products flow;
 //! - [`throughput`]: matrix products at a fixed rate, lookups at memory bandwidth;
 //! - [`table`]: measured times by layer and pass;
+//! - [`measured`]: models of single kernels that were fitted to measured ones;
 //! - [`power`]: a factor by which the NPU is faster than its model;
 //! - [`ComputeModel`]: any of these models. Every model uses times that the workload gives unchanged.
 
 pub mod curve;
 pub mod given;
+pub mod measured;
 pub mod power;
 pub mod roofline;
 pub mod systolic;
@@ -19,6 +21,7 @@ pub mod table;
 pub mod throughput;
 
 pub use curve::Curve;
+pub use measured::Measured;
 pub use power::Power;
 pub use roofline::Roofline;
 pub use systolic::Systolic;
@@ -51,6 +54,8 @@ pub enum Timing {
     Throughput(Throughput),
     /// Measured times.
     Table(Table),
+    /// Models of measured kernels.
+    Measured(Box<Measured>),
 }
 
 impl ComputeModel {
@@ -72,6 +77,9 @@ impl ComputeModel {
             (Work::Ops { flop, memory, products, .. }, Timing::Throughput(model)) => {
                 model.time(*flop, *memory, products)?
             }
+            (Work::Ops { flop, memory, products, data_type }, Timing::Measured(model)) => {
+                model.time(*flop, *memory, products, *data_type)?
+            }
             (Work::Ops { .. }, Timing::Table(table)) => return Err(table.refuse()),
         };
         self.power.scale(time)
@@ -85,6 +93,7 @@ impl ComputeModel {
             Timing::Systolic(model) => model.label(),
             Timing::Throughput(model) => model.label(),
             Timing::Table(table) => table.label(),
+            Timing::Measured(model) => model.label(),
         };
         format!("{label}{}", self.power.label())
     }

@@ -1,7 +1,8 @@
 //! Checks and builds the scenario's compute model.
 
 use syncline_compute::{
-    ComputeModel, Curve, Power, Roofline, Systolic, Table, Throughput, Timing, systolic, table,
+    ComputeModel, Curve, Measured as Kernels, Power, Roofline, Systolic, Table, Throughput, Timing, systolic,
+    table,
 };
 use syncline_diagnostics::Diagnostic;
 use syncline_scenario::{Compute, Dataflow, Efficiency, Measured};
@@ -40,6 +41,11 @@ pub fn model(compute: &Compute) -> Result<ComputeModel, Diagnostic> {
         Compute::Table { name, layers, compute_power } => {
             let layers = layers.iter().map(|(layer, times)| (layer.clone(), measured(*times))).collect();
             (Timing::Table(Table { name: name.clone(), layers }), compute_power)
+        }
+        Compute::Measured { accelerator, data_type, peak, models, memory_ratio, compute_power } => {
+            let kernels = Kernels::new(models, accelerator, *data_type, *peak)?;
+            let kernels = kernels.with_memory(accelerator.clone(), *memory_ratio)?;
+            (Timing::Measured(Box::new(kernels)), compute_power)
         }
     };
     Ok(ComputeModel { timing, power: Power::new(*power)? })

@@ -8,6 +8,7 @@
 //! - [`design`]: searches for a better cluster, and for strategy and topology together;
 //! - [`rank_order`]: the search for a cheap order of ranks;
 //! - [`nccl`]: times of NCCL's collectives, and the constants of machines;
+//! - [`kernels`]: models of single kernels;
 //! - [`watch`]: runs long work without the interpreter lock, with progress and Ctrl-C;
 //! - [`plans`]: proves a user's own plans;
 //! - [`run`]: the Python class `Run`, the result of a run;
@@ -24,6 +25,7 @@ mod design;
 mod errors;
 mod explain;
 mod nccl;
+mod kernels;
 mod plans;
 mod rank_order;
 mod results;
@@ -51,6 +53,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     plans::register(module)?;
     rank_order::register(module)?;
     nccl::register(module)?;
+    kernels::register(module)?;
     results::register(module)?;
     astra::register(module)?;
     convert::register(module)?;

@@ -49,6 +49,7 @@ fn peak(compute: &ComputeModel) -> Option<f64> {
         Timing::Systolic(array) => {
             2.0 * f64::from(array.rows) * f64::from(array.columns) * array.clock.0 as f64
         }
+        Timing::Measured(model) => model.peak?.0 as f64,
         Timing::Given | Timing::Table(_) => return None,
     };
     Some(peak * compute.power.factor())

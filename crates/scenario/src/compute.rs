@@ -79,6 +79,24 @@ pub enum Compute {
         #[serde(default = "unity")]
         compute_power: f64,
     },
+    /// Models of kernels that were fitted to measured ones.
+    Measured {
+        /// The accelerator's name.
+        accelerator: String,
+        /// The type that the workload computes in.
+        data_type: DataType,
+        /// Peak rate of that type by the data sheet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        peak: Option<FlopRate>,
+        /// The text of the file of models.
+        models: String,
+        /// How many times as fast the memory is as that of the models.
+        #[serde(default = "unity")]
+        memory_ratio: f64,
+        /// What all times are divided by.
+        #[serde(default = "unity")]
+        compute_power: f64,
+    },
 }
 
 impl Default for Compute {

@@ -131,6 +131,20 @@ class Table(Strict):
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
+class MeasuredKernels(Strict):
+    """Models of kernels, fitted to measured ones."""
+
+    model: Literal["measured"]
+    """The compute model's name."""
+    accelerator: Annotated[str, Field(min_length=1)]
+    """Name of an accelerator whose kernels were measured, such as `H100`; or path of a `.json` file of
+    `syncline kernels fit`. Gives `memory_capacity`."""
+    compute_power: Power = 1.0
+    """Divides all compute times: 2 makes the NPU twice as fast."""
+    memory_capacity: Bytes | None = None
+    """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
+
+
 class Given(Strict):
     """Takes compute times from the workload, which must give them."""
 
@@ -142,7 +156,7 @@ class Given(Strict):
     """Memory of an NPU, such as `80GiB`. A job that does not fit is refused."""
 
 
-_Model = Literal["given", "roofline", "systolic", "throughput", "table"]
+_Model = Literal["given", "roofline", "systolic", "throughput", "table", "measured"]
 """Names of compute models."""
 
 
@@ -173,6 +187,7 @@ Compute = Annotated[
     | Annotated[Systolic, Tag("systolic")]
     | Annotated[Throughput, Tag("throughput")]
     | Annotated[Table, Tag("table")]
+    | Annotated[MeasuredKernels, Tag("measured")]
     | Annotated[SkipJsonSchema[_Unknown], Tag("unknown")],
     Discriminator(_choose),
 ]

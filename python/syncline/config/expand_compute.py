@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.config.compute import Given, Roofline, Systolic, Table, Throughput
+from syncline.config.compute import Given, MeasuredKernels, Roofline, Systolic, Table, Throughput
+from syncline.errors import SynclineError
 from syncline.input.node import dotted
 from syncline.input.problem import error, raise_errors, shown
 from syncline.input.units import decimal
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from syncline.config.compute import Compute
     from syncline.config.expand_workload import Expanded
     from syncline.config.origin import Origins
+    from syncline.kernels import KernelModels
     from syncline.models.errors import ModelError
     from syncline.models.types import Types
 
@@ -34,6 +36,8 @@ def expand(compute: Compute, workload: Expanded, origins: Origins) -> dict[str, 
             return _systolic(compute)
         case Table():
             return _table(compute, workload, origins)
+        case MeasuredKernels():
+            return _kernels(compute, workload, origins)
         case _:
             return Given(model="given").model_dump(exclude={"memory_capacity"})
 
@@ -44,11 +48,14 @@ def memory(compute: Compute, origins: Origins) -> str | None:
     if given is not None:
         origins.move(("npu_memory",), ("compute", "memory_capacity"))
         return str(given)
-    if isinstance(compute, Roofline) and compute.accelerator is not None:
+    name = compute.accelerator if isinstance(compute, Roofline) else None
+    if isinstance(compute, MeasuredKernels):
+        name = _models(compute, origins).accelerator
+    if name is not None:
         from syncline.models.accelerators import find
 
         origins.move(("npu_memory",), ("compute", "accelerator"))
-        return decimal(find(compute.accelerator).memory_bytes, "B")
+        return decimal(find(name).memory_bytes, "B")
     return None
 
 
@@ -133,12 +140,57 @@ def _peaks(given: Mapping[Any, str], types: Types, origins: Origins) -> dict[str
 
 def _raise_type_error(message: str, problem: ModelError, origins: Origins) -> NoReturn:
     """Raises an error about the type that the job computes in, placed at its key or else at the compute model."""
+    help = "or give `peak` and `memory` yourself"
+    _raise_at_type(message, problem.found, problem.allowed, help, origins)
+
+
+def _raise_at_type(message: str, found: object, allowed: str | None, help: str, origins: Origins) -> NoReturn:
     said = (("workload", "types", "compute"), ("workload", "precision"))
     path = next((path for path in said if origins.source.root.at(path) is not None), said[1])
     mark = origins.source.mark(path) or origins.source.mark(("compute",))
-    key, found = ".".join(path), shown(problem.found)
-    help = "or give `peak` and `memory` yourself"
-    raise_errors(error(Code.BAD_VALUE, message, mark=mark, key=key, found=found, allowed=problem.allowed, help=help))
+    raise_errors(
+        error(Code.BAD_VALUE, message, mark=mark, key=".".join(path), found=shown(found), allowed=allowed, help=help)
+    )
+
+
+def _models(compute: MeasuredKernels, origins: Origins) -> KernelModels:
+    """The models that a scenario names."""
+    from syncline import kernels
+
+    name = compute.accelerator
+    try:
+        return kernels.load(origins.source.relative(name) if name.endswith(".json") else name)
+    except SynclineError as problem:
+        mark = origins.source.mark(("compute", "accelerator"))
+        for each in problem.diagnostics:
+            each["key"] = "compute.accelerator"
+            if mark is not None:
+                each.setdefault("place", mark.place())
+        raise SynclineError(problem.diagnostics, problem.exit_status) from None
+
+
+def _kernels(compute: MeasuredKernels, workload: Expanded, origins: Origins) -> dict[str, Any]:
+    models = _models(compute, origins)
+    # A job that computes nothing has no type.
+    data_type = models.gemm_types[0] if workload.types is None else workload.types.compute
+    others = None if workload.types is None else workload.types.others
+    for each in (data_type, others):
+        # fp16 runs on the same units as bf16, at the same rates.
+        if each is not None and each.replace("fp16", "bf16") not in models.gemm_types:
+            message = "no matrix products of this accelerator were measured in this data type"
+            _raise_at_type(
+                message, each, ", ".join(models.gemm_types), "choose another type, or another model", origins
+            )
+    found = models.peak(data_type)
+    return {
+        "model": "measured",
+        "accelerator": models.accelerator,
+        "data_type": data_type,
+        **({} if found is None else {"peak": decimal(found, "FLOP/s")}),
+        "models": models.text,
+        "memory_ratio": models.memory_ratio,
+        "compute_power": compute.compute_power,
+    }
 
 
 def _types(workload: Expanded) -> Types:

@@ -140,7 +140,8 @@ class Ops(Strict):
     memory: Bytes | None = None
     """Bytes moved between memory and the compute units. Without it, those of `products`."""
     products: Annotated[list[Product], Field(max_length=1000)] = []
-    """Matrix products among these operations, for the `systolic` compute model."""
+    """Matrix products among these operations, for the compute models `systolic` and
+    `measured`."""
     data_type: DataType | None = None
     """Type that these operations compute in. Without it, the workload's."""
 

@@ -1,0 +1,204 @@
+"""Fits all models of an accelerator to its measured kernels, as the text of a file."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from syncline.codes import Code
+from syncline.input.problem import error, raise_errors
+from syncline.kernels.fitting import attention, gemm
+from syncline.kernels.fitting.machines import MACHINES
+from syncline.kernels.fitting.rows import attentions, products
+from syncline.schemas import KERNEL_MODELS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from syncline.kernels.fitting.machines import Machine
+    from syncline.kernels.fitting.rows import Kernels, Row
+
+FEWEST_ROWS = 100
+"""Rows of a data type that a fit needs: a model has some forty constants."""
+_FEWEST_FACTOR_ROWS = 20
+_PREPARING = "TensorRT-LLM"
+"""Attention of this software includes rotary embedding and a cache; its fp8 and nvfp4 products include a cast."""
+_CAST_TYPES = ("fp8", "nvfp4")
+
+
+def fit(kernels: Kernels, progress: Callable[[str], None] = lambda _: None) -> str:
+    """The text of a file with models of all operations and data types that the rows hold enough of.
+
+    :param progress: called with what is fitted next.
+    :raises SynclineError: the accelerator is unknown to the fit, or there are too few rows.
+    """
+    machine = MACHINES.get(kernels.accelerator)
+    if machine is None:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "the fit does not know this accelerator",
+                found=kernels.accelerator,
+                allowed=", ".join(MACHINES),
+                help="add it to python/syncline/kernels/fitting/machines.py",
+            )
+        )
+    sections = _gemms(machine, kernels, progress)
+    attended = _attentions(machine, kernels, progress, prepares=_of_inference(kernels))
+    if not sections:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "too few matrix products to fit",
+                found=f"{len([row for row in kernels.rows if row['operation'] == 'gemm'])} rows",
+                allowed=f"at least {FEWEST_ROWS} of one data type",
+            )
+        )
+    document = {
+        "schema": KERNEL_MODELS,
+        "accelerator": machine.name,
+        "software": ", ".join(kernels.named("software")) or "unknown",
+        "source": "; ".join(kernels.named("source")),
+        "notes": _notes(kernels),
+        "multiprocessors": machine.multiprocessors,
+        "memory_bound": _memory_bound(kernels, sections),
+        "gemm": sections,
+        "attention": attended,
+    }
+    return to_text(document)
+
+
+def includes_cast(kernels: Kernels, data_type: str) -> bool:
+    """Whether products in a data type were measured with the conversion of their left operand."""
+    return _of_inference(kernels) and data_type in _CAST_TYPES
+
+
+def _of_inference(kernels: Kernels) -> bool:
+    return any(_PREPARING in each for each in kernels.named("software"))
+
+
+def to_text(document: dict[str, Any]) -> str:
+    """A document as JSON, with a line for each entry that holds no others, so that differences are readable."""
+    return _text(document, "") + "\n"
+
+
+def _text(value: Any, indent: str) -> str:
+    flat = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or not value or len(flat) + len(indent) <= 118:
+        return flat
+    if isinstance(value, dict):
+        inner = [f"{json.dumps(key)}: {_text(each, indent + ' ')}" for key, each in value.items()]
+        return "{\n" + ",\n".join(f"{indent} {each}" for each in inner) + f"\n{indent}}}"
+    if all(isinstance(each, int | float) for each in value):
+        return flat
+    return "[\n" + ",\n".join(f"{indent} {_text(each, indent + ' ')}" for each in value) + f"\n{indent}]"
+
+
+def _gemms(machine: Machine, kernels: Kernels, progress: Callable[[str], None]) -> dict[str, dict[str, Any]]:
+    sections = {}
+    for data_type in kernels.named("data_type"):
+        rows = kernels.products(data_type)
+        plain = [row for row in rows if row.get("layout", "nt") == "nt"]
+        if len(plain) < FEWEST_ROWS:
+            continue
+        progress(f"Fitting matrix products in {data_type}: {len(plain)} rows")
+        measured, cast = products(plain), includes_cast(kernels, data_type)
+        errors = gemm.held_out(machine, data_type, measured, casts=cast)
+        fitted = gemm.fit_products(machine, data_type, measured, casts=cast)
+        section = fitted.section
+        for layout in ("nn", "tn"):
+            factor = _factor(fitted, [row for row in rows if row.get("layout") == layout])
+            if factor is not None:
+                section["layouts"][layout] = factor
+        grouped = kernels.products(data_type, "grouped_gemm")
+        several = [row for row in grouped if row.get("layout", "nt") == "nt" and row.get("groups", 1) > 1]
+        section["grouped"] = _factor(fitted, [row for row in several if row.get("backend") != "bmm"])
+        sections[data_type] = {**section, "held_out": errors}
+    return sections
+
+
+def _factor(fitted: gemm.Fitted, rows: Sequence[Row]) -> float | None:
+    """Median of measured over modelled time, as far as layout and groups go; None if too few rows were measured."""
+    import numpy as np
+
+    if len(rows) < _FEWEST_FACTOR_ROWS:
+        return None
+    models = fitted.models()
+    times = [models.gemm("fit", row["m"], row["n"], row["k"], row.get("groups", 1), "nt")[0] for row in rows]
+    return round(float(np.median(np.array([row["seconds"] for row in rows]) / times)), 4)
+
+
+def _attentions(
+    machine: Machine, kernels: Kernels, progress: Callable[[str], None], *, prepares: bool
+) -> dict[str, dict[str, Any]]:
+    sections = {}
+    for data_type in kernels.named("data_type"):
+        passes: dict[str, dict[str, Any] | None] = {"forward": None, "backward": None}
+        for direction in passes:
+            rows = kernels.attention(data_type, direction)
+            if len(rows) < FEWEST_ROWS:
+                continue
+            progress(f"Fitting attention {direction} in {data_type}: {len(rows)} rows")
+            measured = attentions(rows)
+            errors = attention.held_out(machine, data_type, measured, prepares=prepares)
+            fitted = attention.fit_attention(machine, data_type, measured, prepares=prepares)
+            passes[direction] = {**fitted.section, "held_out": errors}
+        forward, backward = passes["forward"], passes["backward"]
+        if forward is not None:
+            section = attention.data_type_section(data_type, forward, backward and {"fitted": backward})
+            if backward is None:
+                section["backward"] = {"rule": attention.BY_RULE.get(machine.name, attention.RULE)}
+            sections[data_type] = section
+    return sections
+
+
+def _memory_bound(kernels: Kernels, sections: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Launch time and rate of kernels that move bytes: fitted, or those of matrix products where none were measured."""
+    import numpy as np
+
+    from syncline.kernels.fitting.least_squares import Constant, fit
+    from syncline.kernels.fitting.regression import Errors
+
+    rows = [
+        row
+        for row in kernels.rows
+        if row.get("bytes", 0) > 0
+        and not row.get("flop")
+        and row.get("launch", "graph") == "graph"
+        and row.get("kernels", "1") == "1"
+    ]
+    section = sections.get("bf16") or next(iter(sections.values()))
+    launch, rate = section["constants"]["launch_s"], section["constants"]["memory_bytes_per_s"]
+    if len(rows) < FEWEST_ROWS:
+        return {"launch_s": launch, "bytes_per_s": rate, "range": [1, 1]}
+    moved = np.array([row["bytes"] for row in rows], dtype=float)
+    seconds = np.array([row["seconds"] for row in rows], dtype=float)
+    order = np.random.default_rng(0).permutation(len(rows))
+    constants = [Constant("launch_s", launch), Constant("bytes_per_s", rate)]
+
+    def found(part: Any) -> list[float]:
+        return fit(constants, lambda values: values[0] + moved[part] / values[1], seconds[part])
+
+    fourth = np.sort(order[: len(rows) // 4])
+    rest = np.sort(order[len(rows) // 4 :])
+    few = found(fourth)
+    errors = Errors.of(few[0] + moved[rest] / few[1], seconds[rest])
+    launch, rate = found(np.arange(len(rows)))
+    return {
+        "launch_s": launch,
+        "bytes_per_s": rate,
+        "range": [int(moved.min()), int(moved.max())],
+        "held_out": {"left_out": 0.75, "seed": 0, "constants_only": errors.as_dict()},
+    }
+
+
+def _notes(kernels: Kernels) -> list[str]:
+    import numpy as np
+
+    notes = []
+    clocks = [int(row["sm_clock_mhz"]) for row in kernels.rows if row.get("sm_clock_mhz")]
+    if clocks:
+        notes.append(f"clock of the multiprocessors while kernels ran: median {int(np.median(clocks))} MHz")
+    else:
+        notes.append("the clock while kernels ran was not recorded: `throttle` holds how far it falls in long kernels")
+    return notes

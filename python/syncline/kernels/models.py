@@ -1,0 +1,181 @@
+"""Models of the kernels of accelerators: times of matrix products, attention, and kernels that move bytes."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from syncline import _core
+from syncline.codes import Code
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error, nearest, raise_errors
+from syncline.schemas import KERNEL_MODELS_SCALED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_FOLDER = files("syncline") / "data" / "kernels"
+
+
+class Estimate(NamedTuple):
+    """What a model says about one kernel."""
+
+    seconds: float
+    """Time of the kernel."""
+    bound: Literal["compute", "memory", "launch"]
+    """What takes most of it."""
+    extrapolates: bool
+    """The shape lies outside of what was measured."""
+
+
+class KernelModels:
+    """Models of the kernels of one accelerator."""
+
+    def __init__(self, core: _core.KernelModels, text: str, document: Mapping[str, Any]) -> None:
+        self.core = core
+        """The models as the core evaluates them, also for many kernels at once."""
+        self.text = text
+        """The text of the file that holds the constants."""
+        self.document = document
+        """The file: constants, ranges, errors on kernels that were left out."""
+
+    def with_memory(self, document: Mapping[str, Any]) -> KernelModels:
+        """The models of an accelerator that differs only in the rate of its memory, as ``document`` describes it."""
+        scaled = self.core.with_memory(str(document["accelerator"]), float(document["memory_ratio"]))
+        return KernelModels(scaled, self.text, {**self.document, **document})
+
+    @property
+    def memory_ratio(self) -> float:
+        """How many times as fast the memory is as that of the accelerator whose kernels were measured."""
+        return float(self.document.get("memory_ratio", 1.0))
+
+    def peak(self, data_type: str) -> int | None:
+        """Peak FLOP per second of a data type by the data sheet; None if that does not say it."""
+        from syncline.models.accelerators import find
+
+        return find(self.accelerator).peak_flop_per_s.get(data_type)
+
+    @property
+    def accelerator(self) -> str:
+        """The accelerator's name."""
+        return self.core.accelerator()
+
+    @property
+    def gemm_types(self) -> list[str]:
+        """Data types with models of matrix products."""
+        return self.core.gemm_types()
+
+    @property
+    def attention_types(self) -> list[str]:
+        """Data types with models of attention."""
+        return self.core.attention_types()
+
+    def gemm(
+        self,
+        m: int,
+        n: int,
+        k: int,
+        *,
+        data_type: str = "bf16",
+        groups: int = 1,
+        layout: Literal["nt", "nn", "tn"] = "nt",
+    ) -> Estimate:
+        """Time of ``groups`` products of ``m`` x ``k`` times ``k`` x ``n`` in one kernel.
+
+        :param layout: how the operands lie in memory, the left one first: ``nt`` forward, ``nn`` for the gradient of
+            the input, ``tn`` for that of the weights.
+        """
+        return Estimate(*self.core.gemm(data_type, m, n, k, groups, layout))  # type: ignore[arg-type]
+
+    def attention(
+        self,
+        *,
+        batch: int,
+        sequence: int,
+        heads: int,
+        kv_heads: int | None = None,
+        head_dim: int,
+        data_type: str = "bf16",
+        causal: bool = True,
+        window: int = 0,
+        backward: bool = False,
+        prepare: bool = False,
+    ) -> Estimate:
+        """Time of fused attention.
+
+        :param kv_heads: heads of keys and values; as many as query heads if None.
+        :param window: tokens to which each attends at most; 0 for no limit.
+        :param prepare: counts rotary embedding and the copy into a cache, too, where these were measured.
+        """
+        sizes = (batch, sequence, heads, heads if kv_heads is None else kv_heads, head_dim)
+        return Estimate(*self.core.attention(data_type, *sizes, causal, window, backward, prepare))  # type: ignore[arg-type]
+
+    def memory_bound(self, nbytes: int) -> Estimate:
+        """Time of one kernel that reads and writes ``nbytes`` bytes, all tensors together."""
+        return Estimate(*self.core.memory_bound(nbytes))  # type: ignore[arg-type]
+
+    def launch(self) -> float:
+        """Time of an empty kernel, in seconds."""
+        return self.core.launch()
+
+
+def names() -> list[str]:
+    """Accelerators whose kernels have models, by their names in ``data/accelerators.yaml``."""
+    return sorted(each.name.removesuffix(".json") for each in _FOLDER.iterdir() if each.name.endswith(".json"))
+
+
+def load(name: str) -> KernelModels:
+    """The models of an accelerator, by its name or one of its other names such as ``H100``; or those of a file.
+
+    :raises SynclineError: no such accelerator has models, or the file is none of models.
+    """
+    if name.endswith(".json"):
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise_errors(error(Code.UNREADABLE, f"cannot be read: {problem}", mark=Mark(Text(name, ()), 0, 0, 0)))
+        return _made(text, name)
+    return _shipped(_canonical(name))
+
+
+@cache
+def _shipped(name: str) -> KernelModels:
+    return _made((_FOLDER / f"{name}.json").read_text(encoding="utf-8"), f"{name}.json")
+
+
+def _canonical(name: str) -> str:
+    from syncline.models import ModelError
+    from syncline.models.accelerators import find
+
+    known = names()
+    try:
+        found = find(name).name
+    except ModelError:
+        found = name
+    if found not in known:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "no kernels of this accelerator were measured",
+                found=name,
+                allowed=", ".join(known),
+                nearest=nearest(name, known),
+                help="measure them, fit models with `syncline kernels fit`, and give the file",
+            )
+        )
+    return found
+
+
+def _made(text: str, name: str) -> KernelModels:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError:
+        document = None
+    if isinstance(document, dict) and document.get("schema") == KERNEL_MODELS_SCALED:
+        base = _shipped(str(document["from"]))
+        return base.with_memory(document)
+    # The core reports whatever is wrong with the text.
+    return KernelModels(_core.KernelModels.parse(text, name), text, document or {})

@@ -1,0 +1,125 @@
+"""The shipped models of kernels: what they promise about machines that were measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from syncline import SynclineError, kernels
+from syncline.models.accelerators import find
+
+VALIDATION = Path(__file__).parents[2] / "validation" / "kernels"
+SIZES = (1, 7, 16, 17, 64, 100, 129, 512, 1000, 2048, 4096, 4100, 8192, 30000)
+
+
+def tera(models: kernels.KernelModels, m: int, n: int, k: int, data_type: str = "bf16") -> float:
+    """FLOP per second of a product, in units of 1e12."""
+    return 2e-12 * m * n * k / models.gemm(m, n, k, data_type=data_type).seconds
+
+
+@pytest.mark.parametrize(("name", "expected"), [("A100", 257), ("H100", 751), ("B200", 1457)])
+def test_large_products_reach_the_measured_rates(name: str, expected: float) -> None:
+    # Medians of the measured tables over products with m, n, k of at least 4096.
+    models = kernels.load(name)
+    rates = [tera(models, m, n, k) for m in (4096, 8192) for n in (4096, 8192, 16384) for k in (4096, 8192, 16384)]
+    assert median(rates) == pytest.approx(expected, rel=0.06)
+
+
+@pytest.mark.parametrize("name", kernels.names())
+def test_no_kernel_beats_the_data_sheet(name: str) -> None:
+    models, sheet = kernels.load(name), find(name)
+    for data_type in set(models.gemm_types) & set(sheet.peak_flop_per_s):
+        peak = sheet.peak_flop_per_s[data_type] * 1e-12
+        assert max(tera(models, m, n, k, data_type) for m in SIZES for n in SIZES for k in SIZES) < 1.02 * peak
+    # One row: the weights pass through the memory.
+    for size in (8192, 16384):
+        assert models.gemm(1, size, size).seconds > 2 * size * size / sheet.memory_bytes_per_s
+    assert models.memory_bound(10**10).seconds > 1e10 / sheet.memory_bytes_per_s
+
+
+@pytest.mark.parametrize("name", kernels.names())
+def test_twice_the_work_does_not_take_less_time(name: str) -> None:
+    # Libraries switch kernels between sizes, so that a product may take somewhat less time than a smaller one, as was
+    # measured. Large ones are not faster than those of half their size.
+    models = kernels.load(name)
+    sizes = (512, 1000, 2048, 2049, 4096, 6000, 8192)
+    for m in sizes:
+        for n in sizes:
+            for k in sizes:
+                time = models.gemm(m, n, k).seconds
+                for larger in ((2 * m, n, k), (m, 2 * n, k), (m, n, 2 * k)):
+                    assert models.gemm(*larger).seconds > 0.97 * time, (m, n, k, larger)
+
+
+def test_waves_are_seen_where_tiles_fill_them() -> None:
+    # 16 x 8 tiles of 128 x 256 are 128 of 132 multiprocessors; a row more begins a second wave for some of them.
+    models = kernels.load("H100")
+    full, more = models.gemm(2048, 2048, 8192).seconds, models.gemm(2049, 2048, 8192).seconds
+    assert 1.0 < more / full < 2.0
+
+
+def test_bounds_say_what_takes_the_time() -> None:
+    models = kernels.load("H100")
+    assert models.gemm(8192, 8192, 8192).bound == "compute"
+    assert models.gemm(1, 16384, 16384).bound == "memory"
+    assert models.gemm(16, 64, 64).bound == "launch"
+
+
+def test_shapes_beyond_the_measured_ones_are_extrapolated() -> None:
+    models = kernels.load("H100")
+    assert not models.gemm(4096, 4096, 4096).extrapolates
+    assert models.gemm(10**6, 4096, 4096).extrapolates
+    assert models.gemm(4096, 4096, 4096, groups=8).extrapolates
+    assert not models.attention(batch=1, sequence=4096, heads=32, head_dim=128).extrapolates
+    assert models.attention(batch=1, sequence=10**6, heads=32, head_dim=128).extrapolates
+    assert models.attention(batch=1, sequence=4096, heads=32, head_dim=128, causal=False).extrapolates
+
+
+@pytest.mark.parametrize("name", kernels.names())
+def test_attention_grows_with_the_square_of_the_sequence(name: str) -> None:
+    models = kernels.load(name)
+    short, long = (models.attention(batch=1, sequence=each, heads=32, head_dim=128).seconds for each in (8192, 16384))
+    assert 3.4 < long / short < 4.6
+    # Half of the scores, at no more than the peak rate.
+    flop = 2 * 32 * 16384**2 * 128
+    assert flop / long < find(name).peak_flop_per_s["bf16"]
+
+
+def test_backward_attention_takes_longer_than_forward_by_its_rule() -> None:
+    models = kernels.load("A100")
+    shape = {"batch": 4, "sequence": 4096, "heads": 32, "head_dim": 128}
+    forward, backward = models.attention(**shape), models.attention(**shape, backward=True)
+    assert backward.seconds / forward.seconds == pytest.approx(2.5 / 0.86, rel=0.05)
+    assert backward.extrapolates
+
+
+def test_an_h200_is_an_h100_with_a_faster_memory() -> None:
+    h100, h200 = kernels.load("H100"), kernels.load("H200")
+    ratio = find("H200").memory_bytes_per_s / find("H100").memory_bytes_per_s
+    assert h200.document["memory_ratio"] == pytest.approx(ratio, rel=1e-3)
+    assert h100.gemm(8192, 8192, 8192).seconds / h200.gemm(8192, 8192, 8192).seconds == pytest.approx(1, abs=0.03)
+    moved = h100.gemm(1, 65536, 16384).seconds / h200.gemm(1, 65536, 16384).seconds
+    assert moved == pytest.approx(ratio, rel=0.03)
+
+
+def test_an_accelerator_without_models_is_named() -> None:
+    with pytest.raises(SynclineError) as refused:
+        kernels.load("V100")
+    [problem] = refused.value.diagnostics
+    assert problem["message"] == "no kernels of this accelerator were measured"
+    assert "H100-SXM5-80GB" in problem["allowed"]
+
+
+def test_an_unknown_data_type_is_named() -> None:
+    with pytest.raises(SynclineError) as refused:
+        kernels.load("A100").gemm(64, 64, 64, data_type="fp8")
+    assert refused.value.diagnostics[0]["allowed"] == "bf16"
+
+
+def test_a_file_that_holds_no_models_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "models.json"
+    path.write_text('{"schema": "other"}')
+    with pytest.raises(SynclineError, match="kernel models"):
+        kernels.load(str(path))
