@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel nccl-machines web schema transcripts clean
+.PHONY: validate training-software help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel nccl-machines web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -183,6 +183,13 @@ wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
 
 web: ## build the script of report.html anew; needs npm
 	cd web/report && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
+
+validate: setup ## predictions beside all measured runs and collectives; figures that got worse fail
+	$(BIN)/syncline validate runs --figures validation/figures.json
+	$(BIN)/syncline validate collectives
+
+training-software: setup ## fit the constants of training software anew, to the rows in validation/runs.csv
+	$(BIN)/syncline validate constants --out python/syncline/data/training-software.yaml --force
 
 nccl-machines: setup ## calibrate the machines of the package anew, with the rows in validation/collectives
 	$(BIN)/python validation/collectives/machines.py

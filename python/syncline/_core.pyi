@@ -101,6 +101,29 @@ def nccl_calibrate_network(
 ) -> tuple[str, float] | None: ...
 def nccl_calibrate(measured: list[tuple[str, list[tuple[int, int, int, float]]]]) -> list[str | None]: ...
 
+class Estimator:
+    def __init__(
+        self,
+        model: str,
+        job: str,
+        cluster: str,
+        kernels: str,
+        name: str,
+        memory_ratio: float,
+        nccl: str,
+    ) -> None: ...
+    def seconds(self, software: str) -> float: ...
+    def step(self, software: str) -> tuple[dict[str, float], list[float]]: ...
+    def memory(self, framework: str, stage: int | None = None) -> tuple[dict[str, int], int]: ...
+
+def search_parallel(
+    setting: tuple[str, str, str, str, str],
+    machine: tuple[str, str, float, str],
+    framework: str,
+    capacity: int,
+    keep: int,
+) -> tuple[list[tuple[str, dict[str, float], dict[str, int]]], int, int, tuple[str, int] | None]: ...
+
 class RankOrder:
     @staticmethod
     def of_pairs(

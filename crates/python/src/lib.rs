@@ -8,6 +8,7 @@
 //! - [`design`]: searches for a better cluster, and for strategy and topology together;
 //! - [`rank_order`]: the search for a cheap order of ranks;
 //! - [`nccl`]: times of NCCL's collectives, and the constants of machines;
+//! - [`estimate`]: estimates of training steps;
 //! - [`kernels`]: models of single kernels;
 //! - [`watch`]: runs long work without the interpreter lock, with progress and Ctrl-C;
 //! - [`plans`]: proves a user's own plans;
@@ -23,9 +24,10 @@ mod astra;
 mod convert;
 mod design;
 mod errors;
+mod estimate;
 mod explain;
-mod nccl;
 mod kernels;
+mod nccl;
 mod plans;
 mod rank_order;
 mod results;
@@ -53,6 +55,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     plans::register(module)?;
     rank_order::register(module)?;
     nccl::register(module)?;
+    estimate::register(module)?;
     kernels::register(module)?;
     results::register(module)?;
     astra::register(module)?;

@@ -9,7 +9,9 @@ import typer
 
 from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet
 
-app = typer.Typer(name="kernels", no_args_is_help=True, help="Measure the kernels of training on a device, and model them.")
+app = typer.Typer(
+    name="kernels", no_args_is_help=True, help="Measure the kernels of training on a device, and model them."
+)
 
 
 class Device(StrEnum):

@@ -59,3 +59,69 @@ def collectives(
         as_json=json,
         quiet=quiet,
     )
+
+
+@app.command()
+def runs(
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="Measured runs: .csv (default: validation/runs.csv)."),
+    ] = None,
+    page: Annotated[str | None, typer.Option("--page", metavar="FILE", help="Write a page with plots: .html.")] = None,
+    figures: Annotated[
+        str | None,
+        typer.Option("--figures", metavar="FILE", help="Exit with status 1 if a figure is worse than in this file."),
+    ] = None,
+    update: Annotated[
+        bool, typer.Option("--update", metavar="", help="Write the file of --figures instead of comparing with it.")
+    ] = False,
+    held_out: Annotated[
+        bool,
+        typer.Option(
+            "--held-out/--in-sample", help="Predict rows of the set `megatron` without their own model in its fit."
+        ),
+    ] = True,
+    force: Force = False,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Compare measured training runs with predictions, by groups.
+
+    Exit status: 0 done, 1 a figure got worse, 2 configuration error, 3 unreadable input or unwritable output, 70 bug,
+    130 Ctrl-C.
+    """
+    from syncline.cli.commands.validate_runs import RunsOptions
+    from syncline.cli.commands.validate_runs import runs as call
+
+    return call(
+        RunsOptions(
+            file=file,
+            page=page,
+            figures=figures,
+            update=update,
+            held_out=held_out,
+            force=force,
+            as_json=json,
+            quiet=quiet,
+        )
+    )
+
+
+@app.command()
+def constants(
+    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="The file of constants to write: .yaml.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(metavar="[FILE]", help="Measured runs: .csv (default: validation/runs.csv)."),
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> int:
+    """Fit the constants of training software to measured runs, and write them.
+
+    Exit status: 0 done, 2 configuration error, 3 unreadable input or unwritable output, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.validate_runs import constants as call
+
+    return call(file, out, force=force, quiet=quiet)

@@ -9,9 +9,13 @@ from typing import TYPE_CHECKING
 from syncline.errors import ExitStatus
 from syncline.files import write_whole
 from syncline.input.problem import bad_value, cannot_write, raise_errors, require_writable
+from syncline.quantity import counted
 from syncline.terminal.streams import console, say, show, show_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.validation.checks import Row
     from syncline.validation.prediction import Predict
 
 
@@ -29,15 +33,18 @@ class RunsOptions:
     """A file with the figures that must not get worse, or to write."""
     update: bool = False
     """Whether to write ``figures`` instead of comparing with it."""
+    held_out: bool = True
+    """Whether rows that calibrated constants are predicted by constants that have not seen their model."""
     force: bool = False
     as_json: bool = False
     quiet: bool = False
 
 
-def runs(options: RunsOptions, predict: Predict) -> int:
+def runs(options: RunsOptions, predict: Predict | None = None) -> int:
     """Predicts the rows, and prints how far predictions are from measurements; returns the exit status.
 
-    It is :attr:`ExitStatus.PROBLEM` if figures got worse.
+    It is :attr:`ExitStatus.PROBLEM` if figures got worse. Without ``predict``, estimates with the package's constants
+    count.
     """
     from syncline.validation import compare, load, recorded, validated, worse
 
@@ -46,6 +53,8 @@ def runs(options: RunsOptions, predict: Predict) -> int:
     if options.figures is not None and options.update:
         require_writable(options.figures)
     inputs = load(options.file, options.models, options.clusters)
+    if predict is None:
+        predict = _predictor(inputs.rows, held_out=options.held_out)
     found = validated(compare(inputs.rows, predict), inputs.runs.excluded, inputs.explanations)
     worsened: list[str] = []
     if options.figures is not None and not options.update:
@@ -72,6 +81,33 @@ def runs(options: RunsOptions, predict: Predict) -> int:
     for each in worsened:
         say(f"Worse: {each}")
     return int(status)
+
+
+def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
+    """Fits the constants of training software to measured runs, and writes them; returns the exit status."""
+    from syncline.validation import load
+    from syncline.validation.calibration import calibrated
+    from syncline.validation.software import save
+
+    require_writable(out, force=force)
+    sets = calibrated(load(file).rows)
+    try:
+        save(sets, out)
+    except OSError as problem:
+        raise_errors(cannot_write(out, problem))
+    if not quiet:
+        for name, each in sets.items():
+            say(f"{name}: {counted(each.rows, 'row')}")
+        say(f"Wrote {out}")
+    return 0
+
+
+def _predictor(rows: Sequence[Row], *, held_out: bool) -> Predict:
+    from syncline.validation.calibration import held_out as left_out
+    from syncline.validation.estimates import predictor
+    from syncline.validation.software import shipped
+
+    return left_out(rows, shipped(), "megatron") if held_out else predictor()
 
 
 def _writable_page(path: str, *, force: bool) -> None:

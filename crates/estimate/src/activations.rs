@@ -1,0 +1,207 @@
+//! What a layer keeps for its backward pass.
+//!
+//! Korthikanti et al. (2022), equations 1 to 4, for a GPT layer: `s b h (34 + 5 a s / h) / t` bytes with sequence
+//! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
+//! attention, experts and fused attention, which keeps no scores, count what they have.
+
+use crate::job::{Job, Precision, Recompute};
+use crate::machine::MemorySoftware;
+use crate::model::{Attention, Model};
+use crate::work::layer_work;
+
+/// Bytes of one micro-batch in a layer on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Activations {
+    /// Kept from the forward to the backward pass.
+    pub kept: f64,
+    /// Exists only while the layer computes backward: gradients between operations, whole inputs that were divided, and what
+    /// is computed again.
+    pub working: f64,
+}
+
+/// Bytes of a value between products.
+const HALF: f64 = 2.0;
+
+/// Bytes that a rank keeps for `layer` and one micro-batch.
+pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u32) -> Activations {
+    let tokens = job.tokens() as f64;
+    let token = Token { model, job, software };
+    let experts = model.has_experts(layer);
+    let whole = tokens * (token.attention() + token.feed_forward(experts));
+    let working = tokens * token.working(experts);
+    let input = tokens * token.between();
+    match job.recompute {
+        Recompute::None => Activations { kept: whole, working },
+        Recompute::Selective => Activations { kept: whole, working: working + tokens * token.scores() },
+        Recompute::Full => Activations { kept: input, working: working + whole },
+        Recompute::Operators => {
+            let products: u64 = layer_work(model, job, layer)
+                .linears
+                .iter()
+                .map(|linear| linear.tokens * linear.outputs * linear.groups)
+                .sum();
+            let kept = input + tokens * token.attention_output() + HALF * products as f64 / 2.0;
+            Activations { kept: kept.min(whole), working: working + (whole - kept).max(0.0) }
+        }
+    }
+}
+
+/// Bytes of a token in a norm, and as the input of a product, before and after the layers: the output layer keeps both.
+pub(crate) fn output_layer(model: &Model, job: &Job) -> f64 {
+    2.0 * job.tokens() as f64 * HALF * model.hidden as f64 / parts(job)
+}
+
+/// Bytes of the mask of the dropout that follows the embedding.
+pub(crate) fn embedding(model: &Model, job: &Job) -> f64 {
+    if model.dropout { job.tokens() as f64 * model.hidden as f64 / parts(job) } else { 0.0 }
+}
+
+/// Ranks that divide what is between products.
+fn parts(job: &Job) -> f64 {
+    if job.sequence_parallel { f64::from(job.tensor) } else { 1.0 }
+}
+
+/// Bytes of a kept input of a product whose operands have this type.
+fn operand_bytes(precision: Precision, software: &MemorySoftware) -> f64 {
+    if software.keeps_converted { precision.bytes() } else { HALF }
+}
+
+/// Bytes that one token takes.
+#[derive(Clone, Copy)]
+struct Token<'a> {
+    model: &'a Model,
+    job: &'a Job,
+    software: &'a MemorySoftware,
+}
+
+impl Token<'_> {
+    /// A value between products.
+    fn between(self) -> f64 {
+        HALF * self.model.hidden as f64 / parts(self.job)
+    }
+
+    /// The input of a product, behind a norm: divided, or whole.
+    fn product_input(self) -> f64 {
+        let bytes = operand_bytes(self.job.precision, self.software) * self.model.hidden as f64;
+        let whole = if self.job.sequence_parallel { self.software.whole_inputs } else { 1.0 };
+        bytes * whole + bytes * (1.0 - whole) / parts(self.job)
+    }
+
+    /// Input of a norm, its output, and the mask of the dropout that follows later.
+    fn block(self) -> f64 {
+        let mask = if self.model.dropout { self.model.hidden as f64 / parts(self.job) } else { 0.0 };
+        self.between() + self.product_input() + mask
+    }
+
+    /// Heads of this rank: of queries, and of keys and values.
+    fn heads(self) -> (f64, f64) {
+        let tensor = f64::from(self.job.tensor);
+        ((self.model.heads as f64 / tensor).max(1.0), (self.model.kv_heads as f64 / tensor).max(1.0))
+    }
+
+    /// The output of attention, which is the input of the product after it, and the logarithms of fused attention.
+    fn attention_output(self) -> f64 {
+        let value = match self.model.attention {
+            Attention::Latent(latent) => latent.value_dim,
+            Attention::Full | Attention::Window { .. } => self.model.head_dim,
+        };
+        let (heads, _) = self.heads();
+        // The product after it keeps a copy of its own if it converts.
+        let copy = if self.job.precision.converts() && self.software.keeps_converted {
+            self.job.precision.bytes()
+        } else {
+            0.0
+        };
+        let logarithms = if self.job.fused_attention { 4.0 } else { 0.0 };
+        heads * ((HALF + copy) * value as f64 + logarithms)
+    }
+
+    /// Probabilities of attention that is not fused; with dropout, its mask and its output too.
+    fn scores(self) -> f64 {
+        if self.job.fused_attention {
+            return 0.0;
+        }
+        let bytes = if self.model.dropout { 5.0 } else { 2.0 };
+        bytes * self.heads().0 * self.job.sequence as f64
+    }
+
+    fn attention(self) -> f64 {
+        let (heads, kv_heads) = self.heads();
+        let inputs = match self.model.attention {
+            Attention::Full | Attention::Window { .. } => {
+                HALF * self.model.head_dim as f64 * (heads + 2.0 * kv_heads)
+            }
+            Attention::Latent(latent) => {
+                let key = (latent.nope_dim + latent.rope_dim) as f64;
+                let (nope, value) = (latent.nope_dim as f64, latent.value_dim as f64);
+                // Compressed queries, keys and values, before and after their norms; keys are a copy with positions.
+                let compressed = 2.0 * (latent.query_rank + latent.kv_rank) as f64 + latent.rope_dim as f64;
+                HALF * (compressed / parts(self.job) + heads * (2.0 * key + nope + value))
+            }
+        };
+        let scores = if self.job.recompute == Recompute::Selective { 0.0 } else { self.scores() };
+        self.block() + inputs + self.attention_output() + scores
+    }
+
+    /// Outputs of the first product, and the input of the second.
+    fn expanded(self, elements: f64) -> f64 {
+        let input = operand_bytes(self.job.precision, self.software) * elements;
+        match (self.model.gated, self.software.fused_gate) {
+            (false, _) => HALF * elements + input,
+            (true, true) => 2.0 * HALF * elements + input,
+            (true, false) => 3.0 * HALF * elements + input,
+        }
+    }
+
+    fn feed_forward(self, has_experts: bool) -> f64 {
+        let tensor = f64::from(self.job.tensor);
+        match self.model.experts {
+            Some(experts) if has_experts => {
+                // Inputs in the order of experts, and outputs, which are weighted; the router's scores and weights.
+                let routed = 2.0 * HALF * self.model.hidden as f64 + self.expanded(self.expert_elements());
+                self.block()
+                    + self.expanded(experts.shared_ffn as f64 / tensor)
+                    + self.routed() * routed
+                    + 2.0 * 4.0 * experts.count as f64 / tensor
+            }
+            _ => self.block() + self.expanded(self.model.ffn as f64 / tensor),
+        }
+    }
+
+    /// Copies of a token that come to experts of this rank, on average.
+    fn routed(self) -> f64 {
+        let job = self.job;
+        let copies = self.model.experts.map_or(0.0, |experts| experts.top_k as f64);
+        copies * f64::from(job.expert_tensor.max(1)) / f64::from(job.tensor)
+    }
+
+    fn expert_elements(self) -> f64 {
+        self.model.experts.map_or(0.0, |experts| experts.ffn as f64)
+            / f64::from(self.job.expert_tensor.max(1))
+    }
+
+    /// Gradients around the second product of the feed-forward block, where most exist at the same time; the gradient of the
+    /// layer's output and the input of the first product, whole; keys and values from the next rank of the sequence.
+    fn working(self, has_experts: bool) -> f64 {
+        let matrices = self.model.ffn_matrices() as f64;
+        let hidden = self.model.hidden as f64;
+        let block = if has_experts {
+            self.routed() * HALF * (2.0 * hidden + matrices * self.expert_elements())
+        } else {
+            HALF * matrices * self.model.ffn as f64 / f64::from(self.job.tensor)
+        };
+        let keys = if self.job.context > 1 {
+            let (heads, kv_heads) = self.heads();
+            2.0 * HALF
+                * match self.model.attention {
+                    Attention::Latent(latent) => {
+                        heads * (latent.nope_dim + latent.rope_dim + latent.value_dim) as f64
+                    }
+                    Attention::Full | Attention::Window { .. } => 2.0 * kv_heads * self.model.head_dim as f64,
+                }
+        } else {
+            0.0
+        };
+        block + 2.0 * HALF * hidden + keys
+    }
+}

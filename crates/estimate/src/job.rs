@@ -1,0 +1,158 @@
+//! How a model is trained.
+
+use serde::{Deserialize, Serialize};
+
+/// How ranks divide the work, and in which batches they do it.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Job {
+    /// Ranks that divide each layer.
+    pub tensor: u32,
+    /// Whether these also divide norms and what is between layers by tokens (Korthikanti et al. 2022, 4.2.2).
+    pub sequence_parallel: bool,
+    /// Stages of the pipeline.
+    pub pipeline: u32,
+    /// Chunks of layers of each stage: 1, or more with interleaving.
+    pub virtual_stages: u32,
+    /// How layers are divided among chunks.
+    pub split: Split,
+    /// Ranks that divide each sequence.
+    pub context: u32,
+    /// Ranks that divide the experts.
+    pub expert: u32,
+    /// Ranks that divide each expert.
+    pub expert_tensor: u32,
+    /// Copies of the model.
+    pub data: u32,
+    /// Stage of ZeRO: 0, 1, 2 or 3.
+    pub zero: u8,
+    /// Ranks that together hold one copy of what ZeRO divides; fewer than all data-parallel and context-parallel ranks with
+    /// HSDP, or ZeRO in groups.
+    pub shard_group: u32,
+    /// Sequences of a micro-batch.
+    pub micro_batch: u32,
+    /// Micro-batches of a step.
+    pub micro_batches: u32,
+    /// Tokens of a sequence.
+    pub sequence: u64,
+    /// Data type of linear layers.
+    pub precision: Precision,
+    /// Bytes of a gradient, as it is summed over micro-batches and ranks.
+    pub gradient_bytes: u8,
+    /// What the backward pass computes again.
+    pub recompute: Recompute,
+    /// Whether one kernel computes attention without writing its scores (FlashAttention).
+    pub fused_attention: bool,
+    /// What overlaps with computing.
+    pub overlap: Overlap,
+    /// Rank of adapters, if only these are trained (LoRA).
+    #[serde(default)]
+    pub adapters: Option<u32>,
+}
+
+/// A data type of linear layers. Attention, logits and what is between layers have 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Precision {
+    /// 16 bits.
+    Bf16,
+    /// 16 bits.
+    Fp16,
+    /// 8 bits, a scale for each tensor or block.
+    Fp8,
+    /// 8 bits, a scale for each 32 elements.
+    Mxfp8,
+    /// 4 bits, a scale for each 16 elements.
+    Nvfp4,
+}
+
+impl Precision {
+    /// Whether operands are converted from 16 bits.
+    pub const fn converts(self) -> bool {
+        !matches!(self, Self::Bf16 | Self::Fp16)
+    }
+
+    /// Bytes of an element, with its part of a scale.
+    pub const fn bytes(self) -> f64 {
+        match self {
+            Self::Bf16 | Self::Fp16 => 2.0,
+            Self::Fp8 => 1.0,
+            Self::Mxfp8 => 1.0 + 1.0 / 32.0,
+            Self::Nvfp4 => 0.5 + 1.0 / 16.0,
+        }
+    }
+
+    /// The name in files of kernels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "bf16",
+            Self::Fp16 => "fp16",
+            Self::Fp8 => "fp8",
+            Self::Mxfp8 => "mxfp8",
+            Self::Nvfp4 => "nvfp4",
+        }
+    }
+}
+
+/// What the backward pass computes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// Scores of attention that is not fused (Korthikanti et al. 2022, section 5); nothing if it is.
+    Selective,
+    /// Every second matrix product, and all operations between products (torchtitan's selective recomputation).
+    Operators,
+    /// Whole layers, of which only the inputs are kept.
+    Full,
+}
+
+/// How layers are divided among the chunks of a pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Split {
+    /// Equal numbers of layers, the later chunks one more where they do not divide.
+    Even,
+    /// Embedding, prediction layers and output layer count as a layer each.
+    Ends,
+    /// Equal cost, by nanotron's rule: a layer costs `4 h^2 + 3 h ffn`, the output layer `vocab h`.
+    Cost,
+}
+
+/// What overlaps with computing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overlap {
+    /// Collectives of tensor parallelism, in parts beside the products that need them.
+    pub tensor: bool,
+    /// Gradients, with the backward pass of the last micro-batch.
+    pub gradients: bool,
+    /// Parameters that ZeRO gathers, with the forward pass.
+    pub parameters: bool,
+    /// Messages between stages.
+    pub pipeline: bool,
+}
+
+impl Job {
+    /// Tokens of a micro-batch on one rank.
+    pub const fn tokens(&self) -> u64 {
+        self.micro_batch as u64 * self.sequence / self.context as u64
+    }
+
+    /// Ranks that have the same gradients to sum.
+    pub const fn replicas(&self) -> u32 {
+        self.data * self.context
+    }
+
+    /// Ranks that hold the same experts.
+    pub const fn expert_replicas(&self) -> u32 {
+        let ranks = self.replicas() * self.tensor / (self.expert * self.expert_tensor);
+        if ranks == 0 { 1 } else { ranks }
+    }
+
+    /// All ranks.
+    pub const fn ranks(&self) -> u32 {
+        self.tensor * self.pipeline * self.context * self.data
+    }
+}

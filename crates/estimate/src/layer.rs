@@ -1,0 +1,235 @@
+//! The time of a layer on one rank.
+
+use crate::job::{Job, Recompute};
+use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software};
+use crate::model::Model;
+use crate::work::{LayerWork, Linear, layer_work};
+
+/// Times of one pass of one micro-batch through a layer, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Pass {
+    /// Matrix products.
+    pub products: f64,
+    /// Attention.
+    pub attention: f64,
+    /// Operations between products.
+    pub element_wise: f64,
+    /// Collectives of tensor parallelism that are not hidden.
+    pub tensor: f64,
+    /// Keys and values from other ranks of a sequence, that are not hidden.
+    pub context: f64,
+    /// Tokens to experts on other ranks, and back.
+    pub expert: f64,
+    /// Waiting for the processor that launches kernels.
+    pub launch: f64,
+}
+
+impl Pass {
+    /// All parts.
+    pub fn seconds(&self) -> f64 {
+        self.products
+            + self.attention
+            + self.element_wise
+            + self.tensor
+            + self.context
+            + self.expert
+            + self.launch
+    }
+
+    /// Computing alone.
+    pub fn compute(&self) -> f64 {
+        self.products + self.attention + self.element_wise
+    }
+}
+
+impl std::ops::AddAssign for Pass {
+    fn add_assign(&mut self, other: Self) {
+        self.products += other.products;
+        self.attention += other.attention;
+        self.element_wise += other.element_wise;
+        self.tensor += other.tensor;
+        self.context += other.context;
+        self.expert += other.expert;
+        self.launch += other.launch;
+    }
+}
+
+/// Forward and backward pass of a layer; recomputation counts as backward.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Layer {
+    /// Forward pass.
+    pub forward: Pass,
+    /// Backward pass.
+    pub backward: Pass,
+}
+
+impl Layer {
+    /// Both passes, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.forward.seconds() + self.backward.seconds()
+    }
+}
+
+/// What the time of a layer depends on.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a, C: Costs> {
+    pub(crate) model: &'a Model,
+    pub(crate) job: &'a Job,
+    pub(crate) cluster: Cluster,
+    pub(crate) software: &'a Software,
+    pub(crate) costs: &'a C,
+}
+
+impl<C: Costs> Setting<'_, C> {
+    /// The time of a layer.
+    pub(crate) fn layer(&self, number: u32) -> Layer {
+        let work = layer_work(self.model, self.job, number);
+        let forward = self.forward(&work);
+        let mut backward = self.backward(&work, &forward);
+        match self.job.recompute {
+            Recompute::Full => backward += forward,
+            Recompute::Selective if work.scores > 0 => backward.attention += forward.attention,
+            Recompute::Operators => {
+                backward.products += forward.products / 2.0;
+                backward.element_wise += forward.element_wise;
+            }
+            Recompute::None | Recompute::Selective => {}
+        }
+        // The processor launches kernels while the accelerator computes; it is late where kernels are short.
+        let passes = if self.job.recompute == Recompute::Full { 4.0 / 3.0 } else { 1.0 };
+        let least = self.software.layer_cpu_s * passes;
+        backward.launch = (least - forward.seconds() - backward.seconds()).max(0.0);
+        if self.job.pipeline > 1 && self.job.ranks() > self.cluster.domain {
+            backward.launch += self.software.staged_layer_s * f64::from(self.job.tensor);
+        }
+        Layer { forward, backward }
+    }
+
+    fn forward(&self, work: &LayerWork) -> Pass {
+        let attention = self.attention(work, false);
+        Pass {
+            products: work.linears.iter().map(|each| self.product(Product::Forward, each)).sum::<f64>(),
+            attention,
+            element_wise: self.element_wise(work),
+            tensor: self.tensor(),
+            context: self.context(work, attention, 1.0),
+            expert: self.expert(work),
+            launch: 0.0,
+        }
+    }
+
+    fn backward(&self, work: &LayerWork, forward: &Pass) -> Pass {
+        let mut products = 0.0;
+        for each in &work.linears {
+            products += self.product(Product::InputGradient, each);
+            if self.job.adapters.is_none() {
+                products += self.product(Product::WeightGradient, each);
+            }
+        }
+        let attention = self.attention(work, true);
+        let mut element_wise = 2.0 * forward.element_wise;
+        if self.job.adapters.is_none() {
+            element_wise += self.accumulation(work.dense_parameters + work.expert_parameters);
+        }
+        Pass {
+            products,
+            attention,
+            element_wise,
+            tensor: forward.tensor,
+            context: self.context(work, attention, 2.0),
+            expert: forward.expert,
+            launch: 0.0,
+        }
+    }
+
+    pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
+        let Linear { tokens, inputs, outputs, groups } = *linear;
+        let (m, n, k) = match product {
+            Product::Forward => (tokens, outputs, inputs),
+            Product::InputGradient => (tokens, inputs, outputs),
+            Product::WeightGradient => (outputs, inputs, tokens),
+        };
+        let precision = self.job.precision;
+        let grouped = if groups > 1 { self.software.expert_products } else { 1.0 };
+        self.costs.product(product, precision, m, n, k, groups) / (self.software.rate(precision) * grouped)
+    }
+
+    fn attention(&self, work: &LayerWork, backward: bool) -> f64 {
+        let Some(attention) = work.attention else { return 0.0 };
+        let parts = f64::from(self.job.context);
+        let seconds = if self.job.fused_attention {
+            self.costs.attention(AttentionWork { backward, ..attention }) / parts
+        } else {
+            // Batched products for scores and for values; two of each in the backward pass. Scores are written, scaled and
+            // masked, normalised, dropped out, and read again.
+            let AttentionWork { batch, sequence, heads, key_dim, value_dim, .. } = attention;
+            let product = |n, k| {
+                let precision = self.job.precision;
+                self.costs.product(Product::Forward, precision, sequence, n, k, batch * heads)
+            };
+            let once = product(sequence, key_dim) + product(value_dim, sequence);
+            let times = if backward { 2.0 } else { 1.0 };
+            times * once / parts + self.costs.memory(SCORE_BYTES * work.scores as f64)
+        };
+        seconds / self.software.attention
+    }
+
+    fn element_wise(&self, work: &LayerWork) -> f64 {
+        self.costs.memory(self.software.element_wise * work.element_bytes as f64)
+    }
+
+    /// Adding weight gradients to their sum over micro-batches, beyond what the product itself writes.
+    pub(crate) fn accumulation(&self, parameters: u64) -> f64 {
+        let sum = f64::from(self.job.gradient_bytes);
+        let bytes = if self.software.fused_accumulation { sum } else { 2.0 + 2.0 * sum };
+        self.costs.memory(bytes * parameters as f64)
+    }
+
+    /// Collectives of tensor parallelism in one pass: an all-gather and a reduce-scatter, or an all-reduce, around
+    /// attention and around the feed-forward block (Korthikanti et al. 2022, 4.2.2).
+    fn tensor(&self) -> f64 {
+        let job = self.job;
+        if job.tensor < 2 {
+            return 0.0;
+        }
+        let bytes = (job.tokens() * self.model.hidden * 2) as f64;
+        let group = Group::strided(job.tensor, 1, self.cluster.domain);
+        let pair = if job.sequence_parallel {
+            self.costs.collective(Collective::AllGather, bytes, group)
+                + self.costs.collective(Collective::ReduceScatter, bytes, group)
+        } else {
+            self.costs.collective(Collective::AllReduce, bytes, group)
+        };
+        2.0 * pair * if job.overlap.tensor { self.software.tensor_exposed } else { 1.0 }
+    }
+
+    /// Keys and values go around the ranks of a sequence while these compute with the ones that they have: `times` as many
+    /// bytes in the backward pass, with their gradients.
+    fn context(&self, work: &LayerWork, attention: f64, times: f64) -> f64 {
+        let (job, Some(shape)) = (self.job, work.attention) else { return 0.0 };
+        if job.context < 2 {
+            return 0.0;
+        }
+        let elements = job.tokens() * shape.kv_heads * (shape.key_dim + shape.value_dim);
+        let group = Group::strided(job.context, job.tensor, self.cluster.domain);
+        let gathered = 2.0 * times * elements as f64 * f64::from(job.context);
+        let seconds = self.costs.collective(Collective::AllGather, gathered, group);
+        // The first of the parts has its keys already, and nothing to hide behind.
+        let hidden = attention * f64::from(job.context - 1) / f64::from(job.context);
+        (seconds - hidden).max(seconds / f64::from(job.context))
+    }
+
+    fn expert(&self, work: &LayerWork) -> f64 {
+        if work.dispatched_bytes == 0 {
+            return 0.0;
+        }
+        let ranks = self.job.expert * self.job.expert_tensor;
+        let group = Group::strided(ranks, 1, self.cluster.domain);
+        // One way each: dispatch and combine.
+        let bytes = work.dispatched_bytes as f64 / 2.0;
+        2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group)
+    }
+}
+
+/// Bytes that attention moves for each score if it is not fused, in one pass.
+const SCORE_BYTES: f64 = 13.0;

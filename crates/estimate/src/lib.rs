@@ -1,0 +1,42 @@
+//! How long a step of training a language model takes, and how much memory it needs, in closed form.
+//!
+//! A simulation follows every message; an estimate adds up the kernels and collectives of one rank, and takes a
+//! microsecond where a simulation takes a second. So it can compare thousands of ways to divide a model.
+//!
+//! - [`model`]: the architecture: a decoder with any of today's kinds of attention and experts;
+//! - [`job`]: how it is trained: axes of parallelism, batch, precision, recomputation, what overlaps;
+//! - [`machine`]: what kernels and collectives take, which callers supply, and the constants of machine and software;
+//! - [`work`]: the kernels of a layer on one rank;
+//! - [`layer`]: the time of a layer, forward and backward, with the collectives that it waits for;
+//! - [`stages`]: layers divided among the stages of a pipeline, and the time that its schedule takes;
+//! - [`exchange`]: gradients and parameters among data-parallel ranks;
+//! - [`step`]: all of this put together, and where the time goes;
+//! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
+//! - [`search`]: all ways to divide a model, by the time of a step;
+//! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
+//! - [`check`]: jobs that no cluster can run.
+//!
+//! Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (SC21), for the division of
+//! layers and the pipeline; Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022),
+//! for sequence parallelism and activations; Rajbhandari et al., "ZeRO" (2020), for the division of states.
+
+pub mod activations;
+pub mod check;
+pub mod exchange;
+pub mod job;
+pub mod layer;
+pub mod machine;
+pub mod measured;
+pub mod memory;
+pub mod model;
+pub mod search;
+pub mod stages;
+pub mod step;
+pub mod work;
+
+pub use job::{Job, Overlap, Precision, Recompute, Split};
+pub use machine::{Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
+pub use measured::Measured;
+pub use memory::{Memory, memory, memory_by_stage};
+pub use model::{Attention, Experts, Latent, Model};
+pub use step::{Step, estimate};

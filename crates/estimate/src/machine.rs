@@ -1,0 +1,258 @@
+//! What a job runs on: times of kernels and collectives, which callers supply, and constants.
+
+use crate::job::Precision;
+use serde::Deserialize;
+
+/// Which of the three matrix products of a linear layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Product {
+    /// Outputs from inputs and weights.
+    Forward,
+    /// Gradients of inputs.
+    InputGradient,
+    /// Gradients of weights.
+    WeightGradient,
+}
+
+/// A collective of NCCL; its bytes are as for `syncline_nccl::Operation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// The vector that every rank has.
+    AllReduce,
+    /// The gathered vector.
+    AllGather,
+    /// The vector that every rank has.
+    ReduceScatter,
+    /// What one rank sends to all.
+    AllToAll,
+    /// The message.
+    Send,
+}
+
+/// Ranks of a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Ranks in each NVLink domain.
+    pub in_domain: u32,
+    /// NVLink domains.
+    pub domains: u32,
+    /// Groups of this shape that communicate at the same time through the interfaces of the same domain.
+    pub concurrent: u32,
+}
+
+impl Group {
+    /// All ranks.
+    pub const fn ranks(self) -> u32 {
+        self.in_domain * self.domains
+    }
+
+    /// The group of `ranks` ranks of which each is `stride` after the one before, in domains of `domain` ranks.
+    pub const fn strided(ranks: u32, stride: u32, domain: u32) -> Self {
+        let stride = if stride == 0 { 1 } else { stride };
+        let room = if stride >= domain { 1 } else { domain / stride };
+        let in_domain = if ranks < room { ranks } else { room };
+        let concurrent = if stride < domain { stride } else { domain };
+        Self { in_domain, domains: ranks.div_ceil(in_domain), concurrent }
+    }
+}
+
+/// Sizes of attention on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttentionWork {
+    /// Sequences.
+    pub batch: u64,
+    /// Tokens of a sequence, all of which are both queries and keys.
+    pub sequence: u64,
+    /// Heads of queries.
+    pub heads: u64,
+    /// Heads of keys and values.
+    pub kv_heads: u64,
+    /// Elements of a head of queries and keys.
+    pub key_dim: u64,
+    /// Elements of a head of values.
+    pub value_dim: u64,
+    /// Tokens to which each attends at most; 0 for no limit.
+    pub window: u64,
+    /// Whether it is the backward pass.
+    pub backward: bool,
+}
+
+/// Times of kernels and collectives on a cluster, in seconds.
+pub trait Costs {
+    /// `groups` products of `m` x `k` times `k` x `n`, by one kernel.
+    fn product(&self, product: Product, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64;
+    /// Causal attention by one kernel.
+    fn attention(&self, work: AttentionWork) -> f64;
+    /// Kernels that only move bytes between memory and registers.
+    fn memory(&self, bytes: f64) -> f64;
+    /// A collective.
+    fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64;
+}
+
+/// The cluster's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cluster {
+    /// Ranks that NVLink joins.
+    pub domain: u32,
+}
+
+/// Constants of the software that trains, and of the machine under its load.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Software {
+    /// Rate of matrix products of 16 bits in training over that of the measured kernels, which ran in short bursts and alone,
+    /// at the clock that the power of one kernel allows.
+    pub products: f64,
+    /// The same for products of 8 and 4 bits.
+    pub narrow_products: f64,
+    /// The same for the products of experts, which one kernel computes for all experts of a rank.
+    pub expert_products: f64,
+    /// The same for attention.
+    pub attention: f64,
+    /// Bytes that operations between products move, over those of kernels that fuse all that can be fused.
+    pub element_wise: f64,
+    /// Bytes that the output layer and the loss move for each logit, forward and backward.
+    pub logit_bytes: f64,
+    /// Whether products of weight gradients add to the sum of gradients themselves, and no other kernel does.
+    pub fused_accumulation: bool,
+    /// Least time of a layer, forward and backward: that of the processor that launches its kernels, seconds.
+    pub layer_cpu_s: f64,
+    /// By how much a layer takes longer, forward and backward and for each tensor-parallel rank, if the stages of the pipeline
+    /// are in several NVLink domains, seconds. Measured with nanotron, whose reason is unknown; 0 for others.
+    pub staged_layer_s: f64,
+    /// Part of the time of tensor-parallel collectives that is not hidden where they overlap.
+    pub tensor_exposed: f64,
+    /// Time that tokens take to experts and back, over that of NCCL's all-to-all.
+    pub dispatch: f64,
+    /// Part of the time of gradients and parameters that is not hidden where they overlap.
+    pub data_exposed: f64,
+    /// Part of the time of messages between stages that is not hidden where they overlap.
+    pub pipeline_exposed: f64,
+}
+
+impl Software {
+    /// The rate of products in a precision over that of the measured kernels.
+    pub const fn rate(&self, precision: Precision) -> f64 {
+        if precision.converts() { self.narrow_products } else { self.products }
+    }
+}
+
+/// What software allocates beyond what training needs, and what it could keep divided but does not.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemorySoftware {
+    /// Bytes of a gradient in the type of products, beside the sum of gradients; 0 if products add to that sum themselves.
+    pub gradient_copy_bytes: u8,
+    /// Whether ZeRO-3 keeps parameters in 32 bits alone and converts them as it gathers them, as FSDP does.
+    pub gathers_from_master: bool,
+    /// Bytes of a logit at the loss: all copies that exist at the same time.
+    pub logit_bytes: f64,
+    /// Whether one kernel computes the activation and multiplies by the gate, so that the activation alone is not kept.
+    pub fused_gate: bool,
+    /// Part of the inputs of products that sequence-parallel ranks keep whole, rather than gather them again in the backward
+    /// pass (Korthikanti et al. 2022, 4.2.2, gather them again: 0).
+    pub whole_inputs: f64,
+    /// Whether inputs and weights that products convert are kept in the products' type (Transformer Engine), rather than
+    /// converted again in the backward pass.
+    pub keeps_converted: bool,
+    /// Bytes of workspaces of libraries, in the allocator's memory.
+    pub workspace_bytes: u64,
+    /// Bytes of NCCL's buffers for each communicator; that of experts, for each peer of an all-to-all on one server.
+    pub communicator_bytes: u64,
+    /// Bytes of the driver's context and of code on the accelerator.
+    pub context_bytes: u64,
+    /// Memory that the allocator reserves and cannot use, over that of tensors that come and go.
+    pub fragmentation: f64,
+    /// The same, in addition, where collectives of tensor parallelism hold tensors on a stream of their own: their memory is
+    /// not reused before the accelerator has come there, and processors run ahead of it.
+    pub stream_fragmentation: f64,
+}
+
+impl MemorySoftware {
+    /// The constants of a framework; of one without constants of its own, those of FSDP.
+    pub fn named(framework: &str) -> Self {
+        match framework {
+            "megatron" => Self::MEGATRON,
+            "megatron-deepspeed" => Self::MEGATRON_DEEPSPEED,
+            "nanotron" => Self::NANOTRON,
+            "llm-foundry" => Self::LLM_FOUNDRY,
+            _ => Self::FSDP,
+        }
+    }
+
+    /// Megatron-LM with Transformer Engine and its distributed optimizer.
+    ///
+    /// Products add to the sum of gradients (`gradient_accumulation_fusion`), and one kernel computes SwiGLU. Logits: 16 bits
+    /// by the product, 32 bits for the loss, whose gradient takes their place, and 16 bits of it.
+    pub const MEGATRON: Self = Self {
+        gradient_copy_bytes: 0,
+        gathers_from_master: false,
+        logit_bytes: 8.0,
+        fused_gate: true,
+        whole_inputs: 0.0,
+        keeps_converted: true,
+        workspace_bytes: WORKSPACES,
+        communicator_bytes: COMMUNICATOR,
+        context_bytes: CONTEXT,
+        fragmentation: 0.1,
+        stream_fragmentation: 0.0,
+    };
+
+    /// nanotron.
+    ///
+    /// `DistributedDataParallel` has buckets of 16-bit gradients beside the 32-bit sum, and the activation of the gate is kept
+    /// (`models/llama.py`). Logits: 16 bits by the product, 32 bits after `cast_to_fp32`, 32 bits of `sharded_cross_entropy`.
+    ///
+    /// The last three numbers are fitted to the runs of the Ultra-Scale Playbook with tensor parallelism up to 8. These are of
+    /// two kinds, which differ by both inputs of products that `tp_recompute_allgather: false` keeps whole; which run is of
+    /// which kind is not published, so that the middle stands for both.
+    pub const NANOTRON: Self = Self {
+        gradient_copy_bytes: 2,
+        gathers_from_master: false,
+        logit_bytes: 10.0,
+        fused_gate: false,
+        whole_inputs: 0.5,
+        keeps_converted: false,
+        workspace_bytes: WORKSPACES,
+        communicator_bytes: COMMUNICATOR,
+        context_bytes: CONTEXT,
+        fragmentation: 0.1,
+        stream_fragmentation: 0.15,
+    };
+
+    /// torchtitan, and others that use FSDP.
+    ///
+    /// Parameters are in 32 bits, gathered in 16. Logits: 16 bits by the product, 32 bits for the loss, 32 bits of
+    /// `log_softmax`, and 32 bits of its gradient (`cross_entropy_loss`).
+    pub const FSDP: Self = Self {
+        gradient_copy_bytes: 0,
+        gathers_from_master: true,
+        logit_bytes: 14.0,
+        fused_gate: true,
+        whole_inputs: 0.0,
+        keeps_converted: false,
+        workspace_bytes: WORKSPACES,
+        communicator_bytes: COMMUNICATOR,
+        context_bytes: CONTEXT,
+        fragmentation: 0.1,
+        stream_fragmentation: 0.0,
+    };
+
+    /// LLM Foundry: FSDP with the fused loss of FlashAttention, whose gradient takes the place of the 16-bit logits.
+    pub const LLM_FOUNDRY: Self = Self { logit_bytes: 2.0, ..Self::FSDP };
+
+    /// Megatron-DeepSpeed: `BF16_Optimizer` sums 16-bit gradients into 32-bit ones.
+    pub const MEGATRON_DEEPSPEED: Self =
+        Self { gradient_copy_bytes: 2, keeps_converted: false, ..Self::MEGATRON };
+}
+
+/// cuBLAS takes 32 MiB for each stream on Hopper (`cublasSetWorkspace` in its documentation); products run on up to three.
+const WORKSPACES: u64 = 96 << 20;
+
+/// NCCL: 32 channels, with 10 MiB and 2 MiB for each peer: 3.3 GB for an all-to-all of eight H100 (NVIDIA/nccl, issue 1685),
+/// which is this for each of seven peers. Rings and trees have two to four peers, fewer channels, and share buffers.
+const COMMUNICATOR: u64 = 512 << 20;
+
+/// The driver's context on A100 and H100 with PyTorch's kernels.
+const CONTEXT: u64 = 512 << 20;

@@ -1,0 +1,95 @@
+//! Costs of kernels and collectives that were measured on the accelerator.
+
+use crate::job::Precision;
+use crate::machine::{AttentionWork, Collective, Costs, Group, Product};
+use syncline_diagnostics::Diagnostic;
+use syncline_kernels::{Attention, AttentionShape, Gemm, GemmShape, Kernels, Layout, Pass};
+use syncline_nccl::{Call, Machine, Operation};
+
+/// Fitted models of an accelerator's kernels, and of NCCL on its machine.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    kernels: Kernels,
+    /// The models of linear layers' data type and of 16 bits.
+    linear: Gemm,
+    half: Gemm,
+    attention: Attention,
+    nccl: Machine,
+    /// How much of what is converted besides is not in the measured products.
+    half_precision: bool,
+}
+
+impl Measured {
+    /// The costs of a job in a precision.
+    ///
+    /// # Errors
+    /// Kernels of this precision were not measured on the accelerator.
+    pub fn new(kernels: Kernels, nccl: Machine, precision: Precision) -> Result<Self, Diagnostic> {
+        let half = kernels.gemm(HALF)?.clone();
+        let linear = match precision {
+            Precision::Bf16 | Precision::Fp16 => half.clone(),
+            Precision::Fp8 | Precision::Mxfp8 => kernels.gemm("fp8")?.clone(),
+            Precision::Nvfp4 => kernels.gemm("nvfp4")?.clone(),
+        };
+        let attention = kernels.attention(HALF)?.clone();
+        let half_precision = !precision.converts();
+        Ok(Self { kernels, linear, half, attention, nccl, half_precision })
+    }
+}
+
+/// The name of 16-bit data in files of kernels; both 16-bit types have the same rates.
+const HALF: &str = "bf16";
+/// Head size of which attention with other sizes is a multiple.
+const HEAD: u64 = 128;
+
+impl Costs for Measured {
+    fn product(&self, product: Product, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64 {
+        let layout = match product {
+            Product::Forward => Layout::Nt,
+            Product::InputGradient => Layout::Nn,
+            Product::WeightGradient => Layout::Tn,
+        };
+        let gemm = if precision.converts() && !self.half_precision { &self.linear } else { &self.half };
+        gemm.time(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout }).seconds
+    }
+
+    fn attention(&self, work: AttentionWork) -> f64 {
+        // Keys and values of different sizes take the time of their mean.
+        let equal = work.key_dim == work.value_dim;
+        let head_dim = if equal { work.key_dim } else { HEAD };
+        let shape = AttentionShape {
+            batch: work.batch,
+            sequence: work.sequence,
+            heads: work.heads,
+            kv_heads: work.kv_heads,
+            head_dim,
+            causal: true,
+            window: work.window,
+            pass: if work.backward { Pass::Backward } else { Pass::Forward },
+            prepare: false,
+        };
+        let seconds = self.attention.time(shape).seconds;
+        if equal { seconds } else { seconds * (work.key_dim + work.value_dim) as f64 / (2 * HEAD) as f64 }
+    }
+
+    fn memory(&self, bytes: f64) -> f64 {
+        self.kernels.memory_bound().time(bytes as u64).seconds
+    }
+
+    fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64 {
+        let operation = match collective {
+            Collective::AllReduce => Operation::AllReduce,
+            Collective::AllGather => Operation::AllGather,
+            Collective::ReduceScatter => Operation::ReduceScatter,
+            Collective::AllToAll => Operation::AllToAll,
+            Collective::Send => Operation::SendRecv,
+        };
+        let group = syncline_nccl::Group {
+            gpus_per_node: group.in_domain.max(1),
+            nodes: group.domains.max(1),
+            concurrent: group.concurrent.max(1),
+        };
+        let call = Call { operation, bytes: bytes as u64, element_bytes: 2, group };
+        syncline_nccl::estimate(&self.nccl, &call).map_or(f64::INFINITY, |found| found.seconds())
+    }
+}

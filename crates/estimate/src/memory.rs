@@ -1,0 +1,236 @@
+//! The memory that a rank of each stage needs, by kind.
+//!
+//! Weights, gradients and the optimizer's states follow from parameters and ZeRO's stage; activations from the layers of a
+//! stage and the micro-batches in flight. The peak is at the beginning of a backward pass: in the last stage all logits exist
+//! then, in others the gradients of a layer.
+
+use crate::activations::{activations, embedding, output_layer};
+use crate::exchange::Held;
+use crate::job::Job;
+use crate::machine::MemorySoftware;
+use crate::model::Model;
+use crate::stages::{Block, divide, in_flight};
+use crate::work::layer_work;
+
+/// The peak memory of a rank, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Memory {
+    /// The stage of this rank.
+    pub stage: u32,
+    /// Parameters, in the type of products, and in 8 bits too if the software keeps these; FSDP's are in 32 bits.
+    pub weights: u64,
+    /// Gradients, summed over micro-batches, and a copy in the type of products if the software has one.
+    pub gradients: u64,
+    /// Both moments of Adam and, but for FSDP, the parameters in 32 bits.
+    pub optimizer: u64,
+    /// What layers keep for the backward passes of all micro-batches in flight.
+    pub activations: u64,
+    /// Logits and their gradients.
+    pub logits: u64,
+    /// What a layer needs while it computes, beyond the memory of logits, which is free by then, and workspaces of libraries.
+    pub working: u64,
+    /// Parameters that ZeRO-3 has gathered, and gradients that are not divided yet.
+    pub gathered: u64,
+    /// Memory that the allocator holds and cannot use.
+    pub fragmentation: u64,
+    /// Buffers of communicators.
+    pub buffers: u64,
+    /// The driver's context.
+    pub context: u64,
+}
+
+impl Memory {
+    /// Tensors: PyTorch's `max_memory_allocated`.
+    pub const fn allocated(&self) -> u64 {
+        self.weights
+            + self.gradients
+            + self.optimizer
+            + self.activations
+            + self.logits
+            + self.working
+            + self.gathered
+    }
+
+    /// What the allocator has taken from the driver: PyTorch's `max_memory_reserved`.
+    pub const fn reserved(&self) -> u64 {
+        self.allocated() + self.fragmentation
+    }
+
+    /// All of it.
+    pub const fn total(&self) -> u64 {
+        self.reserved() + self.buffers + self.context
+    }
+
+    /// Whether it fits an accelerator with `capacity` bytes.
+    pub const fn fits(&self, capacity: u64) -> bool {
+        self.total() <= capacity
+    }
+}
+
+/// The memory of the fullest rank. The job must be one that [`crate::check::check`] accepts.
+pub fn memory(model: &Model, job: &Job, software: &MemorySoftware) -> Memory {
+    let stages = memory_by_stage(model, job, software);
+    // The earliest of equal stages.
+    stages.into_iter().rev().max_by_key(Memory::total).unwrap_or_default()
+}
+
+/// The memory of a rank of each stage.
+pub fn memory_by_stage(model: &Model, job: &Job, software: &MemorySoftware) -> Vec<Memory> {
+    let blocks = divide(model, job);
+    (0..).zip(&blocks).map(|(number, blocks)| stage(model, job, software, number, blocks)).collect()
+}
+
+/// Bytes of both moments of Adam, and of the parameters that it updates.
+const MOMENTS: f64 = 8.0;
+const MASTER: f64 = 4.0;
+
+/// Bytes of a parameter in the type of products.
+const HALF: f64 = 2.0;
+
+fn stage(model: &Model, job: &Job, software: &MemorySoftware, number: u32, blocks: &[Block]) -> Memory {
+    let held = Held::of(model, job, blocks);
+    let States { weights, gradients, optimizer, gathered } = states(model, job, software, held, blocks);
+    let batches = in_flight(job, number);
+    let (mut kept, mut logits, mut working) = (0.0, 0.0, 0.0_f64);
+    // Layers are of two kinds at most.
+    let kinds = [false, true].map(|experts| {
+        (0..model.layers)
+            .find(|layer| model.has_experts(*layer) == experts)
+            .map(|layer| activations(model, job, software, layer))
+            .unwrap_or_default()
+    });
+    for block in blocks {
+        match *block {
+            Block::Embedding => kept += batches * embedding(model, job),
+            Block::Layer(layer) => {
+                let found = kinds[usize::from(model.has_experts(layer.min(model.layers - 1)))];
+                kept += batches * found.kept;
+                working = working.max(found.working);
+            }
+            Block::Output => {
+                let vocab = model.vocab as f64 / f64::from(job.tensor);
+                let losses = f64::from(1 + model.prediction_layers);
+                kept += losses * output_layer(model, job);
+                logits += losses * software.logit_bytes * job.tokens() as f64 * vocab;
+            }
+        }
+    }
+    let working = (working - logits).max(0.0);
+    let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };
+    let fragmentation = (software.fragmentation + streams) * (kept + logits + working + gathered);
+    Memory {
+        stage: number,
+        weights: bytes(weights),
+        gradients: bytes(gradients),
+        optimizer: bytes(optimizer),
+        activations: bytes(kept),
+        logits: bytes(logits),
+        working: bytes(working) + software.workspace_bytes,
+        gathered: bytes(gathered),
+        fragmentation: bytes(fragmentation),
+        buffers: software.communicator_bytes * communicators(job),
+        context: software.context_bytes,
+    }
+}
+
+fn bytes(value: f64) -> u64 {
+    value.round() as u64
+}
+
+/// Communicators of a rank: that of all ranks, and one for each axis. An all-to-all connects each pair of ranks: that of
+/// experts counts once for each peer on a server, and peers on others have few channels.
+fn communicators(job: &Job) -> u64 {
+    let axes = [job.tensor, job.pipeline, job.replicas(), job.context, job.ranks()];
+    let rings = axes.iter().filter(|ranks| **ranks > 1).count() as u64;
+    let peers = (job.expert * job.expert_tensor.max(1)).saturating_sub(1);
+    rings + u64::from(peers.min(SERVER_PEERS))
+}
+
+/// Other accelerators on a server of eight.
+const SERVER_PEERS: u32 = 7;
+
+/// Bytes that do not depend on the batch.
+struct States {
+    weights: f64,
+    gradients: f64,
+    optimizer: f64,
+    gathered: f64,
+}
+
+/// Weights, gradients and the optimizer's states (Rajbhandari et al. 2020, section 5, and figure 1): stage 1 divides the
+/// optimizer's states, stage 2 gradients too, stage 3 weights too.
+fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, blocks: &[Block]) -> States {
+    let all = held.dense + held.experts;
+    let divided = if job.zero == 0 {
+        all
+    } else {
+        let dense = f64::from(job.shard_group.min(job.replicas()).max(1));
+        held.dense / dense + held.experts / f64::from(job.expert_replicas())
+    };
+    let at = |stage: u8| if job.zero >= stage { divided } else { all };
+    let gradient = f64::from(job.gradient_bytes);
+    let copies = if software.keeps_converted && job.precision.converts() && job.zero < 3 {
+        2.0 * job.precision.bytes()
+    } else {
+        0.0
+    };
+    if let Some(rank) = job.adapters {
+        let trained = adapters(model, job, blocks, rank);
+        let trained_part = if job.zero > 0 { trained * divided / all.max(1.0) } else { trained };
+        return States {
+            weights: (HALF + copies) * at(3) + HALF * trained,
+            gradients: (gradient + f64::from(software.gradient_copy_bytes)) * trained,
+            optimizer: (MOMENTS + MASTER) * trained_part,
+            gathered: if job.zero >= 3 { HALF * gathered(model, job, blocks).1 } else { 0.0 },
+        };
+    }
+    let (unit, two_units) = gathered(model, job, blocks);
+    let copy = f64::from(software.gradient_copy_bytes);
+    let (weight, optimizer) = if job.zero >= 3 && software.gathers_from_master {
+        (MASTER, MOMENTS)
+    } else {
+        (HALF, MOMENTS + MASTER)
+    };
+    let gathered = match job.zero {
+        0 | 1 => 0.0,
+        2 => gradient * unit,
+        // FSDP in a pipeline keeps a stage's parameters gathered (`reshard_after_forward` off in torchtitan), and sums whole
+        // gradients over micro-batches before it reduces them (`unsharded_accumulated_grad`).
+        _ if job.pipeline > 1 => (HALF + gradient) * all,
+        // One unit computes, the next one is on its way; gradients are converted before they are reduced.
+        _ => HALF * two_units + (HALF + gradient) * unit,
+    };
+    States {
+        weights: weight * at(3) + copies * all,
+        gradients: gradient * at(2) + if job.zero < 2 { copy * all } else { 0.0 },
+        optimizer: optimizer * at(1),
+        gathered,
+    }
+}
+
+/// Parameters of the largest unit that ZeRO-3 gathers at once, a layer or a table, and of that and the largest layer.
+fn gathered(model: &Model, job: &Job, blocks: &[Block]) -> (f64, f64) {
+    let size = |block: &Block| {
+        let held = Held::of(model, job, std::slice::from_ref(block));
+        held.dense + held.experts
+    };
+    let largest = |layers: bool| {
+        let among = blocks.iter().filter(|block| !layers || matches!(block, Block::Layer(_)));
+        among.map(size).fold(0.0, f64::max)
+    };
+    (largest(false), largest(false) + largest(true))
+}
+
+/// Parameters of adapters of a rank: two matrices for each linear layer outside experts (Hu et al. 2021, section 4.1).
+fn adapters(model: &Model, job: &Job, blocks: &[Block], rank: u32) -> f64 {
+    let layer = |number: u32| -> u64 {
+        let work = layer_work(model, job, number.min(model.layers - 1));
+        let dense = work.linears.iter().filter(|linear| linear.groups == 1);
+        dense.map(|linear| linear.inputs + linear.outputs).sum()
+    };
+    let layers = blocks.iter().map(|block| match *block {
+        Block::Layer(number) => layer(number),
+        Block::Embedding | Block::Output => 0,
+    });
+    f64::from(rank) * layers.sum::<u64>() as f64
+}

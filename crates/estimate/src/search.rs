@@ -1,0 +1,184 @@
+//! All ways to divide a model among ranks, by the time of a step.
+
+use crate::check::check;
+use crate::job::{Job, Recompute, Split};
+use crate::machine::{Cluster, Costs, Software};
+use crate::model::Model;
+use crate::step::{Step, estimate};
+use serde::Deserialize;
+
+/// What may vary.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Space {
+    /// Ranks.
+    pub ranks: u32,
+    /// Sequences of a step.
+    pub global_batch: u32,
+    /// Largest micro-batch.
+    pub micro_batch: u32,
+    /// Most chunks of a stage.
+    pub virtual_stages: u32,
+    /// Most ranks of a sequence.
+    pub context: u32,
+    /// Whether whole layers may be recomputed.
+    pub recompute: bool,
+    /// Whether data-parallel ranks may divide parameters (ZeRO-3), where there is no pipeline.
+    pub shard_parameters: bool,
+}
+
+/// A way to divide the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The division.
+    pub job: Job,
+    /// The step.
+    pub step: Step,
+    /// Bytes of the fullest rank.
+    pub memory: u64,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Found {
+    /// The fastest candidates that fit, the fastest one first.
+    pub best: Vec<Candidate>,
+    /// The candidate that needs the least memory, if none fits.
+    pub smallest: Option<(Job, u64)>,
+    /// Divisions that the model and the batch allow.
+    pub possible: usize,
+    /// Those of them that fit.
+    pub fitting: usize,
+}
+
+/// Searches all divisions: tensor parallelism within an NVLink domain, pipelines with one or more chunks a stage, context
+/// parallelism, experts over any ranks of a stage, micro-batches of powers of two, with and without recomputation.
+///
+/// `base` has what does not vary: sequence, precision, overlaps. `memory` says how many bytes the fullest rank of a job needs,
+/// of which there are `capacity`. The fastest `keep` candidates are returned; equally fast ones in the order of fewer tensor-
+/// parallel, then fewer pipeline-parallel ranks.
+#[expect(clippy::too_many_arguments, reason = "model, job, cluster, software and the space")]
+pub fn search<C: Costs>(
+    model: &Model,
+    base: &Job,
+    space: &Space,
+    cluster: Cluster,
+    software: &Software,
+    costs: &C,
+    memory: impl Fn(&Job) -> u64,
+    capacity: u64,
+    keep: usize,
+) -> Found {
+    let mut found = Found::default();
+    visit(model, base, space, cluster, |job| {
+        found.possible += 1;
+        let bytes = memory(&job);
+        if bytes > capacity {
+            if found.smallest.as_ref().is_none_or(|(_, least)| bytes < *least) {
+                found.smallest = Some((job, bytes));
+            }
+            return;
+        }
+        found.fitting += 1;
+        let step = estimate(model, &job, cluster, software, costs);
+        let slower = |each: &Candidate| each.step.seconds() <= step.seconds();
+        let place = found.best.partition_point(slower);
+        if place < keep {
+            found.best.insert(place, Candidate { job, step, memory: bytes });
+            found.best.truncate(keep);
+        }
+    });
+    if found.fitting > 0 {
+        found.smallest = None;
+    }
+    found
+}
+
+/// Visits all divisions that the model and the batch allow.
+fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor: impl FnMut(Job)) {
+    let batches: Vec<u32> = (0..=space.micro_batch.max(1).ilog2())
+        .map(|power| 1 << power)
+        .filter(|&b| b <= space.micro_batch)
+        .collect();
+    for tensor in divisors(space.ranks).filter(|&tensor| tensor <= cluster.domain) {
+        for pipeline in divisors(space.ranks / tensor) {
+            for context in divisors(space.ranks / tensor / pipeline).filter(|&c| c <= space.context) {
+                let data = space.ranks / tensor / pipeline / context;
+                for chunks in 1..=if pipeline > 1 { space.virtual_stages } else { 1 } {
+                    let divided = Job {
+                        tensor,
+                        sequence_parallel: tensor > 1,
+                        pipeline,
+                        virtual_stages: chunks,
+                        split: Split::Even,
+                        context,
+                        data,
+                        zero: 1,
+                        shard_group: data * context,
+                        ..base.clone()
+                    };
+                    if !layers_divide(model, &divided) {
+                        continue;
+                    }
+                    for job in with_experts(model, &divided) {
+                        for &micro_batch in &batches {
+                            batched(&job, space, micro_batch, |job| {
+                                if check(model, &job).is_empty() {
+                                    visitor(job);
+                                }
+                            });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether chunks have equal numbers of layers, or each stage of a pipeline without interleaving at least one.
+const fn layers_divide(model: &Model, job: &Job) -> bool {
+    let layers = model.layers + model.prediction_layers;
+    if job.virtual_stages > 1 {
+        return layers.is_multiple_of(job.pipeline * job.virtual_stages);
+    }
+    job.pipeline <= layers
+}
+
+/// The job with its experts on any number of ranks of a stage.
+fn with_experts(model: &Model, job: &Job) -> Vec<Job> {
+    let Some(experts) = model.experts else {
+        return vec![Job { expert: 1, expert_tensor: 1, ..job.clone() }];
+    };
+    let ranks = job.data * job.context * job.tensor;
+    divisors(ranks)
+        .filter(|&expert| experts.count.is_multiple_of(u64::from(expert)))
+        .map(|expert| Job { expert, expert_tensor: 1, ..job.clone() })
+        .collect()
+}
+
+/// The job with a micro-batch, with and without recomputation and division of parameters.
+fn batched(job: &Job, space: &Space, micro_batch: u32, mut visitor: impl FnMut(Job)) {
+    let each = job.data * micro_batch;
+    if !space.global_batch.is_multiple_of(each) {
+        return;
+    }
+    let micro_batches = space.global_batch / each;
+    // Interleaved schedules work on as many micro-batches at a time as there are stages.
+    if job.virtual_stages > 1 && !micro_batches.is_multiple_of(job.pipeline) {
+        return;
+    }
+    for recompute in [Recompute::None, Recompute::Full] {
+        if recompute == Recompute::Full && !space.recompute {
+            continue;
+        }
+        let job = Job { micro_batch, micro_batches, recompute, ..job.clone() };
+        if space.shard_parameters && job.pipeline == 1 && job.data > 1 {
+            visitor(Job { zero: 3, ..job.clone() });
+        }
+        visitor(job);
+    }
+}
+
+fn divisors(whole: u32) -> impl Iterator<Item = u32> {
+    (1..=whole).filter(move |each| whole.is_multiple_of(*each))
+}

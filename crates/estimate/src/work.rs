@@ -1,0 +1,147 @@
+//! The kernels of a layer on one rank.
+
+use crate::job::Job;
+use crate::machine::AttentionWork;
+use crate::model::{Attention, Model};
+
+/// A linear layer on one rank: `tokens` x `inputs` times `inputs` x `outputs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Linear {
+    /// Rows: tokens.
+    pub tokens: u64,
+    /// Elements of an input.
+    pub inputs: u64,
+    /// Elements of an output.
+    pub outputs: u64,
+    /// Number of such layers that one kernel computes, each with tokens of its own.
+    pub groups: u64,
+}
+
+/// What a rank computes in a layer, for one micro-batch.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct LayerWork {
+    /// Linear layers.
+    pub linears: Vec<Linear>,
+    /// Attention of the whole sequence; with context parallelism, of which a rank computes an equal part.
+    pub attention: Option<AttentionWork>,
+    /// Scores of attention that is not fused; 0 if it is.
+    pub scores: u64,
+    /// Bytes that operations between products move in the forward pass, if all of them are fused that can be.
+    pub element_bytes: u64,
+    /// Parameters of linear layers that tensor-parallel ranks divide.
+    pub dense_parameters: u64,
+    /// Parameters of experts.
+    pub expert_parameters: u64,
+    /// Bytes that a rank sends to experts of others, and receives back; 0 without experts on other ranks.
+    pub dispatched_bytes: u64,
+}
+
+const HALF: u64 = 2;
+
+/// The work of a layer.
+pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
+    let mut work = LayerWork::default();
+    attention(model, job, layer, &mut work);
+    let experts = model.has_experts(layer);
+    let tensor = u64::from(job.tensor);
+    match model.experts {
+        Some(found) if experts => {
+            if found.shared_ffn > 0 {
+                feed_forward(model, job, job.tokens(), found.shared_ffn / tensor, 1, &mut work);
+            }
+            routed(model, job, &mut work);
+        }
+        _ => feed_forward(model, job, job.tokens(), model.ffn / tensor, 1, &mut work),
+    }
+    let between = if job.sequence_parallel { tensor } else { 1 };
+    // Two norms read and write a token each, and two residuals read two and write one; dropout reads and writes one, and
+    // keeps a mask.
+    let dropout = if model.dropout { 2 * 5 } else { 0 };
+    work.element_bytes += job.tokens() * model.hidden * (HALF * (2 * 2 + 2 * 3) + dropout) / between;
+    work.dense_parameters = model.dense_parameters(experts) / tensor;
+    work
+}
+
+fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
+    let (tokens, hidden, tensor) = (job.tokens(), model.hidden, u64::from(job.tensor));
+    let heads = (model.heads / tensor).max(1);
+    let (kv_heads, key_dim, value_dim) = match model.attention {
+        Attention::Latent(latent) => {
+            let key = latent.nope_dim + latent.rope_dim;
+            if latent.query_rank > 0 {
+                work.linear(tokens, hidden, latent.query_rank);
+                work.linear(tokens, latent.query_rank, heads * key);
+            } else {
+                work.linear(tokens, hidden, heads * key);
+            }
+            work.linear(tokens, hidden, latent.kv_rank + latent.rope_dim);
+            work.linear(tokens, latent.kv_rank, heads * (latent.nope_dim + latent.value_dim));
+            work.linear(tokens, heads * latent.value_dim, hidden);
+            // Queries and keys are put together from their parts: read and written twice.
+            work.element_bytes += tokens * heads * (2 * key + latent.value_dim) * HALF * 4;
+            (heads, key, latent.value_dim)
+        }
+        Attention::Full | Attention::Window { .. } => {
+            // Ranks beyond the number of key heads have copies of them.
+            let kv_heads = (model.kv_heads / tensor).max(1);
+            let (queries, keys) = (heads * model.head_dim, kv_heads * model.head_dim);
+            work.linear(tokens, hidden, queries + 2 * keys);
+            work.linear(tokens, queries, hidden);
+            if model.rotary {
+                work.element_bytes += tokens * (queries + keys) * HALF * 2;
+            }
+            (kv_heads, model.head_dim, model.head_dim)
+        }
+    };
+    work.attention = Some(AttentionWork {
+        batch: u64::from(job.micro_batch),
+        sequence: job.sequence,
+        heads,
+        kv_heads,
+        key_dim,
+        value_dim,
+        window: model.window(layer).unwrap_or(0),
+        backward: false,
+    });
+    if !job.fused_attention {
+        work.scores =
+            u64::from(job.micro_batch) * heads * job.sequence * job.sequence / u64::from(job.context);
+    }
+}
+
+/// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements.
+fn feed_forward(model: &Model, job: &Job, tokens: u64, ffn: u64, groups: u64, work: &mut LayerWork) {
+    let first = if model.gated { 2 * ffn } else { ffn };
+    work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups });
+    work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups });
+    // The activation reads the outputs of the first product and writes the inputs of the second.
+    work.element_bytes += groups * tokens * (first + ffn) * HALF;
+    if job.precision.converts() {
+        work.element_bytes += groups * tokens * (model.hidden + ffn) * 3;
+    }
+}
+
+/// Experts: a rank's tokens go to `top_k` of them, and it computes those that come to its own, in equal parts.
+fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
+    let Some(experts) = model.experts else { return };
+    let (tensor, parts) = (u64::from(job.tensor), u64::from(job.expert_tensor.max(1)));
+    let local = (experts.count / u64::from(job.expert.max(1))).max(1);
+    // Tensor-parallel ranks divide the tokens before they send them.
+    let sent = job.tokens() * experts.top_k / tensor;
+    let computed = sent * parts;
+    let each = (computed / local).max(1);
+    feed_forward(model, job, each, experts.ffn / parts, local, work);
+    // Tokens are copied into the order of experts and back, and weighted; the router's scores are sorted.
+    work.element_bytes += computed * model.hidden * HALF * 6 + job.tokens() / tensor * experts.count * 4 * 6;
+    work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;
+    if job.expert * job.expert_tensor > 1 {
+        let bytes = if job.precision.converts() { 1 } else { HALF };
+        work.dispatched_bytes = sent * model.hidden * (bytes + HALF);
+    }
+}
+
+impl LayerWork {
+    fn linear(&mut self, tokens: u64, inputs: u64, outputs: u64) {
+        self.linears.push(Linear { tokens, inputs, outputs, groups: 1 });
+    }
+}

@@ -1,0 +1,116 @@
+//! Steps by hand: with kernels and collectives whose times are simple, a step is a closed form.
+
+#![expect(clippy::float_cmp, reason = "sums of few whole numbers are exact")]
+
+mod memory;
+mod models;
+mod parallel;
+mod pipelines;
+mod work;
+
+use std::cell::RefCell;
+use syncline_estimate::machine::AttentionWork;
+use syncline_estimate::{
+    Attention, Cluster, Collective, Costs, Group, Job, Model, Overlap, Precision, Product, Recompute,
+    Software, Split,
+};
+
+/// Kernels that take a second for each operation, memory that costs nothing, and collectives that take a second for each
+/// byte; it notes the collectives.
+#[derive(Default)]
+pub struct Counting {
+    /// Seconds of a byte of memory.
+    pub memory: f64,
+    /// Seconds of a byte of a collective.
+    pub network: f64,
+    /// All collectives.
+    pub calls: RefCell<Vec<(Collective, f64, Group)>>,
+}
+
+impl Costs for Counting {
+    fn product(&self, _: Product, _: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64 {
+        (2 * m * n * k * groups) as f64
+    }
+
+    fn attention(&self, work: AttentionWork) -> f64 {
+        // Scores and their product with values, half of which a causal mask hides; backward two and a half times that.
+        let AttentionWork { batch, sequence, heads, key_dim, value_dim, backward, .. } = work;
+        let forward = (batch * sequence * sequence * heads * (key_dim + value_dim)) as f64;
+        if backward { 2.5 * forward } else { forward }
+    }
+
+    fn memory(&self, bytes: f64) -> f64 {
+        self.memory * bytes
+    }
+
+    fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64 {
+        self.calls.borrow_mut().push((collective, bytes, group));
+        self.network * bytes
+    }
+}
+
+/// GPT-3 of 175 billion parameters.
+pub fn gpt3() -> Model {
+    Model {
+        hidden: 12_288,
+        layers: 96,
+        heads: 96,
+        kv_heads: 96,
+        head_dim: 128,
+        ffn: 4 * 12_288,
+        gated: false,
+        vocab: 51_200,
+        tied: true,
+        rotary: false,
+        dropout: true,
+        attention: Attention::Full,
+        experts: None,
+        prediction_layers: 0,
+    }
+}
+
+/// One rank, one micro-batch of one sequence.
+pub fn single(sequence: u64) -> Job {
+    Job {
+        tensor: 1,
+        sequence_parallel: false,
+        pipeline: 1,
+        virtual_stages: 1,
+        split: Split::Even,
+        context: 1,
+        expert: 1,
+        expert_tensor: 1,
+        data: 1,
+        zero: 0,
+        shard_group: 1,
+        micro_batch: 1,
+        micro_batches: 1,
+        sequence,
+        precision: Precision::Bf16,
+        gradient_bytes: 4,
+        recompute: Recompute::None,
+        fused_attention: true,
+        overlap: Overlap::default(),
+        adapters: None,
+    }
+}
+
+/// Software that adds nothing.
+pub const PLAIN: Software = Software {
+    products: 1.0,
+    narrow_products: 1.0,
+    expert_products: 1.0,
+    attention: 1.0,
+    element_wise: 1.0,
+    logit_bytes: 0.0,
+    fused_accumulation: true,
+    layer_cpu_s: 0.0,
+    staged_layer_s: 0.0,
+    tensor_exposed: 0.25,
+    dispatch: 1.0,
+    data_exposed: 0.5,
+    pipeline_exposed: 0.0,
+};
+
+/// Servers of eight.
+pub const SERVERS: Cluster = Cluster { domain: 8 };

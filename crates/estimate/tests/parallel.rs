@@ -1,0 +1,106 @@
+//! Bytes and groups of collectives.
+
+use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use syncline_estimate::check::check;
+use syncline_estimate::{Collective, Group, Job, Model, Overlap, Recompute, estimate};
+
+fn model() -> Model {
+    Model { layers: 2, ..gpt3() }
+}
+
+fn group(in_domain: u32, domains: u32, concurrent: u32) -> Group {
+    Group { in_domain, domains, concurrent }
+}
+
+#[test]
+fn groups_are_where_their_ranks_are() {
+    assert_eq!(Group::strided(8, 1, 8), group(8, 1, 1));
+    assert_eq!(Group::strided(16, 1, 8), group(8, 2, 1));
+    // Data-parallel ranks beside tensor-parallel ones: 8 apart they are on servers of their own, 2 apart four share one.
+    assert_eq!(Group::strided(64, 8, 8), group(1, 64, 8));
+    assert_eq!(Group::strided(64, 2, 8), group(4, 16, 2));
+    assert_eq!(Group::strided(2, 16, 8), group(1, 2, 8));
+    assert_eq!(Group::strided(1, 4, 8), group(1, 1, 4));
+}
+
+#[test]
+fn tensor_parallelism_sums_four_times_in_a_layer() {
+    let job = Job { tensor: 8, ..single(2048) };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    let step = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
+    // Shoeybi et al. 2019: two all-reduces of the activations forward and two backward.
+    let bytes = 2048.0 * 12_288.0 * 2.0;
+    assert_eq!(step.stage.tensor, 2.0 * 4.0 * bytes);
+    // Sequence parallelism replaces each by a reduce-scatter and an all-gather.
+    let job = Job { sequence_parallel: true, ..job };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    assert_eq!(estimate(&model(), &job, SERVERS, &PLAIN, &costs).stage.tensor, 2.0 * 8.0 * bytes);
+    assert!(costs.calls.borrow().contains(&(Collective::ReduceScatter, bytes, group(8, 1, 1))));
+    // Recomputation repeats those of the forward pass, and overlap hides three quarters.
+    let job =
+        Job { recompute: Recompute::Full, overlap: Overlap { tensor: true, ..Overlap::default() }, ..job };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    assert_eq!(estimate(&model(), &job, SERVERS, &PLAIN, &costs).stage.tensor, 2.0 * 12.0 * bytes / 4.0);
+}
+
+#[test]
+fn zero_changes_what_is_exchanged() {
+    let held = model().parameters() as f64;
+    let exchanged = |zero: u8, batches: u32| {
+        let job = Job { data: 64, zero, shard_group: 64, micro_batches: batches, ..single(2048) };
+        let costs = Counting { network: 1.0, ..Counting::default() };
+        let step = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
+        assert!(costs.calls.borrow().iter().all(|(_, _, each)| *each == group(8, 8, 1)));
+        step.whole_exchange_s
+    };
+    // Gradients have 4 bytes and parameters 2. ZeRO-3 gathers parameters twice in every micro-batch.
+    assert_eq!(exchanged(0, 3), 4.0 * held);
+    assert_eq!(exchanged(1, 3), (4.0 + 2.0) * held);
+    assert_eq!(exchanged(3, 1), (2.0 * 2.0 + 4.0) * held);
+    assert_eq!(exchanged(3, 3), 3.0 * (2.0 * 2.0 + 4.0) * held);
+}
+
+#[test]
+fn exchanges_hide_behind_passes_that_are_long_enough() {
+    let overlap = Overlap { gradients: true, ..Overlap::default() };
+    let job = Job { data: 8, overlap, ..single(2048) };
+    let step = |network: f64| {
+        estimate(&model(), &job, SERVERS, &PLAIN, &Counting { network, ..Counting::default() })
+    };
+    let fast = step(1.0);
+    assert_eq!(fast.exchange_s, fast.whole_exchange_s / 2.0);
+    // Longer than the backward pass: what is left after it is not hidden.
+    let slow = step(1e9);
+    let backward = slow.stages_s[0] - step(0.0).stages_s[0] + backward_s();
+    assert!((slow.exchange_s / (slow.whole_exchange_s - backward) - 1.0).abs() < 1e-9);
+}
+
+/// The backward pass of the model, with its output layer.
+fn backward_s() -> f64 {
+    let step = estimate(&model(), &single(2048), SERVERS, &PLAIN, &Counting::default());
+    step.stage.products * 2.0 / 3.0 + step.stage.attention * 2.5 / 3.5 + step.ends_s
+}
+
+#[test]
+fn keys_and_values_go_to_all_ranks_of_a_sequence() {
+    let job = Job { context: 4, tensor: 2, ..single(8192) };
+    let costs = Counting::default();
+    estimate(&model(), &job, SERVERS, &PLAIN, &costs);
+    // Keys and values of half of the heads, of the whole sequence, 2 bytes each; with their gradients backward.
+    let forward = 8192.0 * 2.0 * 6144.0 * 2.0;
+    for bytes in [forward, 2.0 * forward] {
+        assert!(costs.calls.borrow().contains(&(Collective::AllGather, bytes, group(4, 1, 2))));
+    }
+}
+
+#[test]
+fn jobs_that_cannot_run_are_refused_with_what_works() {
+    let job = Job { tensor: 7, pipeline: 8, virtual_stages: 2, ..single(2048) };
+    let found = check(&model(), &job);
+    let said: Vec<_> =
+        found.iter().map(|each| (each.key.clone().unwrap(), each.help.clone().unwrap())).collect();
+    assert_eq!(said[0], ("tensor".to_owned(), "write tensor: 6".to_owned()));
+    assert!(said.contains(&("pipeline".to_owned(), "write pipeline: 2".to_owned())));
+    assert_eq!(check(&model(), &Job { expert: 2, ..single(2048) }).len(), 1);
+    assert!(check(&model(), &single(2048)).is_empty());
+}

@@ -1,0 +1,71 @@
+//! Layers on stages, and the time of schedules.
+
+use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use syncline_estimate::stages::{Block, divide, schedule};
+use syncline_estimate::{Job, Model, Split, estimate};
+
+fn layers(stage: &[Block]) -> usize {
+    stage.iter().filter(|block| matches!(block, Block::Layer(_))).count()
+}
+
+#[test]
+fn bubbles_are_those_of_the_paper() {
+    // SC21, 2.2: a pipeline of p stages and m micro-batches idles for (p - 1) t / v, if a micro-batch takes t.
+    for (stages, batches, chunks) in [(4_u32, 8_u32, 1_u32), (8, 64, 1), (8, 64, 4)] {
+        let found = schedule(&vec![1.0; stages as usize], batches, chunks, 0.0, 1.0);
+        assert_eq!(found.busy_s, f64::from(batches));
+        assert_eq!(found.bubble_s, f64::from(stages - 1) / f64::from(chunks));
+        assert_eq!(found.messages_s, 0.0);
+    }
+    // The slowest stage sets the pace; the others only fill and drain.
+    assert_eq!(schedule(&[1.0, 3.0, 2.0], 10, 1, 0.0, 1.0).busy_s, 30.0);
+    assert_eq!(schedule(&[1.0, 3.0, 2.0], 10, 1, 0.0, 1.0).bubble_s, 3.0);
+    assert_eq!(schedule(&[5.0], 10, 1, 1.0, 1.0).messages_s, 0.0);
+}
+
+#[test]
+fn a_pipeline_takes_as_long_as_its_stages_and_its_bubble() {
+    let model = gpt3();
+    let one = estimate(&model, &single(2048), SERVERS, &PLAIN, &Counting::default());
+    let job = Job { pipeline: 8, micro_batches: 24, ..single(2048) };
+    let step = estimate(&model, &job, SERVERS, &PLAIN, &Counting::default());
+    let stage = one.stage.seconds() / 8.0;
+    let last = stage + one.ends_s;
+    assert!((step.seconds() / (24.0 * last + 7.0 * stage) - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn layers_that_do_not_divide_go_to_the_later_chunks() {
+    let model = Model { layers: 10, ..gpt3() };
+    let job = Job { pipeline: 4, ..single(2048) };
+    let found = divide(&model, &job);
+    assert_eq!(found.iter().map(|stage| layers(stage)).collect::<Vec<_>>(), [2, 2, 3, 3]);
+    assert_eq!((found[0][0], *found[3].last().unwrap()), (Block::Embedding, Block::Output));
+    // Interleaved: chunks go round the stages.
+    let job = Job { pipeline: 2, virtual_stages: 2, ..single(2048) };
+    let model = Model { layers: 8, ..gpt3() };
+    let first: Vec<_> = divide(&model, &job)[0].clone();
+    assert_eq!(first[1..], [0, 1, 4, 5].map(Block::Layer));
+}
+
+#[test]
+fn embedding_and_output_count_as_layers_where_the_split_says_so() {
+    // Llama 3.1 405B on 16 stages of 8 chunks: 126 layers, the first and the last chunk without one each.
+    let model = Model { layers: 126, ..gpt3() };
+    let job = Job { pipeline: 16, virtual_stages: 8, split: Split::Ends, ..single(2048) };
+    let found = divide(&model, &job);
+    assert_eq!(
+        found.iter().map(|stage| layers(stage)).collect::<Vec<_>>()[..],
+        [[7].as_slice(), &[8; 14], &[7]].concat()
+    );
+}
+
+#[test]
+fn equal_costs_split_layers_as_nanotron_does() {
+    // A model of 1 billion parameters on 8 stages, as nanotron splits it: the output layer is on the seventh one alone.
+    let model = Model { hidden: 2048, layers: 16, ffn: 8192, vocab: 131_072, gated: true, ..gpt3() };
+    let job = Job { pipeline: 8, split: Split::Cost, ..single(4096) };
+    let found = divide(&model, &job);
+    assert_eq!(found.iter().map(|stage| layers(stage)).collect::<Vec<_>>(), [3, 3, 2, 3, 2, 3, 0, 0]);
+    assert_eq!(found[6], [Block::Output]);
+}

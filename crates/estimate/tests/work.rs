@@ -1,0 +1,96 @@
+//! Operations of a step, by the formula of SC21 and by counting.
+
+use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use syncline_estimate::work::layer_work;
+use syncline_estimate::{Experts, Job, Model, Recompute, Software, estimate};
+
+#[test]
+fn a_step_has_the_operations_of_the_formula() {
+    // SC21, appendix: a forward pass has 24 b s l h^2 (1 + s / 6h) operations in the layers, and 2 b s h V in the output
+    // layer; a causal mask hides half of the scores. The backward pass has twice the products, and attention that is
+    // fused two and a half times its own, because it computes the scores again.
+    let (model, sequence) = (gpt3(), 2048);
+    let (h, s, l, v) = (12_288.0, 2048.0, 96.0, 51_200.0);
+    let step = estimate(&model, &single(sequence), SERVERS, &PLAIN, &Counting::default());
+    let products = 24.0 * s * l * h * h;
+    let attention = 24.0 * s * l * h * h * s / (6.0 * h) / 2.0;
+    assert_eq!(step.stage.products, 3.0 * products);
+    assert_eq!(step.stage.attention, 3.5 * attention);
+    assert_eq!(step.ends_s, 3.0 * 2.0 * s * h * v);
+    assert_eq!(step.seconds(), step.stage.products + step.stage.attention + step.ends_s);
+}
+
+#[test]
+fn full_recomputation_adds_a_forward_pass_of_the_layers() {
+    let (model, job) = (gpt3(), single(2048));
+    let plain = estimate(&model, &job, SERVERS, &PLAIN, &Counting::default());
+    let job = Job { recompute: Recompute::Full, ..job };
+    let again = estimate(&model, &job, SERVERS, &PLAIN, &Counting::default());
+    assert_eq!(again.stage.products, plain.stage.products * 4.0 / 3.0);
+    assert_eq!(again.ends_s, plain.ends_s);
+    // Selective recomputation computes scores again where they are written, and nothing where they are not.
+    let selective = Job { recompute: Recompute::Selective, ..single(2048) };
+    assert_eq!(estimate(&model, &selective, SERVERS, &PLAIN, &Counting::default()), plain);
+}
+
+#[test]
+fn unfused_attention_computes_all_scores_and_recomputes_them_if_asked() {
+    let job = Job { fused_attention: false, ..single(2048) };
+    let all = 4.0 * 2048.0 * 2048.0 * 12_288.0 * 96.0;
+    let step = |job: &Job| estimate(&gpt3(), job, SERVERS, &PLAIN, &Counting::default()).stage.attention;
+    assert_eq!(step(&job), 3.0 * all);
+    assert_eq!(step(&Job { recompute: Recompute::Selective, ..job }), 4.0 * all);
+}
+
+#[test]
+fn adapters_leave_out_the_gradients_of_weights() {
+    let (model, job) = (gpt3(), Job { adapters: Some(16), ..single(2048) });
+    let plain = estimate(&model, &single(2048), SERVERS, &PLAIN, &Counting::default());
+    let step = estimate(&model, &job, SERVERS, &PLAIN, &Counting::default());
+    assert_eq!(step.stage.products, plain.stage.products * 2.0 / 3.0);
+    assert_eq!((step.exchange_s, step.update_s), (0.0, 0.0));
+}
+
+#[test]
+fn a_processor_that_launches_slowly_sets_the_pace() {
+    let software = Software { layer_cpu_s: 1e30, ..PLAIN };
+    let job = Job { micro_batches: 2, ..single(2048) };
+    let step = estimate(&gpt3(), &job, SERVERS, &software, &Counting::default());
+    assert!((step.stage.seconds() / (2.0 * 96.0 * 1e30) - 1.0).abs() < 1e-12);
+    let job = Job { recompute: Recompute::Full, ..job };
+    let again = estimate(&gpt3(), &job, SERVERS, &software, &Counting::default());
+    assert!((again.stage.seconds() / step.stage.seconds() - 4.0 / 3.0).abs() < 1e-12);
+}
+
+/// A model with eight experts, of which a token goes to two.
+fn with_experts() -> Model {
+    let experts = Experts { count: 8, top_k: 2, ffn: 1000, shared_ffn: 0, dense_layers: 0, every: 1 };
+    Model { experts: Some(experts), gated: true, ..gpt3() }
+}
+
+#[test]
+fn experts_compute_as_many_tokens_as_come_to_them() {
+    let model = with_experts();
+    for (expert, data) in [(1, 1), (4, 4), (8, 8)] {
+        let work = layer_work(&model, &Job { expert, data, ..single(1024) }, 0);
+        // Every rank sends its tokens to two experts, and computes as many.
+        let routed: u64 = work.linears[2..].iter().map(|each| each.tokens * each.groups).sum();
+        assert_eq!(routed, 2 * 2 * 1024);
+        assert_eq!(work.linears[2].groups, 8 / u64::from(expert));
+        assert_eq!(work.expert_parameters, 3 * 12_288 * 1000 * 8 / u64::from(expert));
+        let sent = if expert == 1 { 0 } else { 2 * 1024 * 12_288 * 4 };
+        assert_eq!(work.dispatched_bytes, sent);
+    }
+}
+
+#[test]
+fn tensor_parallel_ranks_divide_products_and_share_few_heads_of_keys() {
+    let model = Model { kv_heads: 8, ..gpt3() };
+    let one = layer_work(&model, &single(2048), 0);
+    let work = layer_work(&model, &Job { tensor: 16, sequence_parallel: true, ..single(2048) }, 0);
+    let outputs = |at: usize| (one.linears[at].outputs, work.linears[at].outputs);
+    // 96 heads and twice 8 of keys, then 6 and twice 1: eight heads of keys on sixteen ranks have copies.
+    assert_eq!(outputs(0), ((96 + 16) * 128, (6 + 2) * 128));
+    assert_eq!(outputs(2), (49_152, 49_152 / 16));
+    assert_eq!(work.dense_parameters, one.dense_parameters / 16);
+}

@@ -1,0 +1,187 @@
+//! Estimates of training steps.
+
+use crate::errors::{problem, to_python};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use serde::de::DeserializeOwned;
+use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_estimate::search::{Space, search};
+use syncline_estimate::{
+    Cluster, Job, Measured, Memory, MemorySoftware, Model, Software, Step, check, estimate, memory,
+    memory_by_stage,
+};
+use syncline_kernels::Kernels;
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Estimator>()?;
+    module.add_function(wrap_pyfunction!(search_parallel, module)?)
+}
+
+fn read<T: DeserializeOwned>(text: &str) -> PyResult<T> {
+    serde_json::from_str(text).map_err(|error| PyValueError::new_err(problem(&error)))
+}
+
+/// A job on a cluster, whose step can be estimated with different constants of software.
+#[pyclass(frozen, module = "syncline._core")]
+struct Estimator {
+    model: Model,
+    job: Job,
+    cluster: Cluster,
+    costs: Measured,
+}
+
+#[pymethods]
+impl Estimator {
+    /// A job. Arguments are JSON, as the types of the crate `estimate` say; `kernels` is the text of a file of kernel models,
+    /// named `name`, whose memory is `memory_ratio` times as fast here.
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "all that a job has")]
+    fn new(
+        py: Python<'_>,
+        model: &str,
+        job: &str,
+        cluster: &str,
+        kernels: &str,
+        name: &str,
+        memory_ratio: f64,
+        nccl: &str,
+    ) -> PyResult<Self> {
+        let refused = |problem| to_python(py, &Diagnostics(vec![problem]));
+        let (model, job): (Model, Job) = (read(model)?, read(job)?);
+        let found = check::check(&model, &job);
+        if !found.is_empty() {
+            return Err(to_python(py, &Diagnostics(found)));
+        }
+        let costs = measured(kernels, name, memory_ratio, nccl, &job).map_err(refused)?;
+        Ok(Self { model, job, cluster: read(cluster)?, costs })
+    }
+
+    /// The seconds of a step.
+    fn seconds(&self, software: &str) -> PyResult<f64> {
+        let software: Software = read(software)?;
+        Ok(estimate(&self.model, &self.job, self.cluster, &software, &self.costs).seconds())
+    }
+
+    /// The seconds of a step by its parts, of which `step` is the sum, and the seconds of a micro-batch in each stage.
+    fn step<'py>(&self, py: Python<'py>, software: &str) -> PyResult<(Bound<'py, PyDict>, Vec<f64>)> {
+        let software: Software = read(software)?;
+        let step = estimate(&self.model, &self.job, self.cluster, &software, &self.costs);
+        let parts = step_parts(py, &step)?;
+        Ok((parts, step.stages_s))
+    }
+
+    /// The bytes of a rank of a stage with the software of a framework, by kind, and the stage; without a stage, the fullest
+    /// one. `allocated` is the sum of all tensors, `reserved` what the allocator has, and `total` everything.
+    #[pyo3(signature = (framework, stage=None))]
+    fn memory<'py>(
+        &self,
+        py: Python<'py>,
+        framework: &str,
+        stage: Option<usize>,
+    ) -> PyResult<(Bound<'py, PyDict>, u32)> {
+        let needs = MemorySoftware::named(framework);
+        let found = match stage {
+            None => memory(&self.model, &self.job, &needs),
+            Some(stage) => *memory_by_stage(&self.model, &self.job, &needs)
+                .get(stage)
+                .ok_or_else(|| PyValueError::new_err("the pipeline has no such stage"))?,
+        };
+        Ok((memory_parts(py, &found)?, found.stage))
+    }
+}
+
+fn step_parts<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyDict>> {
+    let parts = PyDict::new(py);
+    for (name, seconds) in [
+        ("products", step.stage.products),
+        ("attention", step.stage.attention),
+        ("element_wise", step.stage.element_wise),
+        ("tensor", step.stage.tensor),
+        ("context", step.stage.context),
+        ("expert", step.stage.expert),
+        ("launch", step.stage.launch),
+        ("ends", step.ends_s),
+        ("bubble", step.bubble_s),
+        ("messages", step.messages_s),
+        ("exchange", step.exchange_s),
+        ("update", step.update_s),
+        ("step", step.seconds()),
+    ] {
+        parts.set_item(name, seconds)?;
+    }
+    Ok(parts)
+}
+
+fn memory_parts<'py>(py: Python<'py>, found: &Memory) -> PyResult<Bound<'py, PyDict>> {
+    let parts = PyDict::new(py);
+    for (name, bytes) in [
+        ("weights", found.weights),
+        ("gradients", found.gradients),
+        ("optimizer", found.optimizer),
+        ("activations", found.activations),
+        ("logits", found.logits),
+        ("working", found.working),
+        ("gathered", found.gathered),
+        ("fragmentation", found.fragmentation),
+        ("buffers", found.buffers),
+        ("context", found.context),
+        ("allocated", found.allocated()),
+        ("reserved", found.reserved()),
+        ("total", found.total()),
+    ] {
+        parts.set_item(name, bytes)?;
+    }
+    Ok(parts)
+}
+
+/// A candidate: the job as JSON, seconds by part, bytes by kind.
+type Candidate<'py> = (String, Bound<'py, PyDict>, Bound<'py, PyDict>);
+/// Candidates, the number of possible and of fitting ones, and the job and bytes of the smallest one if none fits.
+type Searched<'py> = (Vec<Candidate<'py>>, usize, usize, Option<(String, u64)>);
+
+/// The fastest ways to divide a model among ranks. `setting` is model, job, space, cluster and software, each as JSON, as the
+/// types of the crate `estimate` say; `machine` the text and name of a file of kernel models, the ratio of memory rates, and
+/// NCCL's machine as JSON. `framework` decides what memory software needs, of which there are `capacity` bytes.
+#[pyfunction]
+fn search_parallel<'py>(
+    py: Python<'py>,
+    setting: (String, String, String, String, String),
+    machine: (String, String, f64, String),
+    framework: &str,
+    capacity: u64,
+    keep: usize,
+) -> PyResult<Searched<'py>> {
+    let refused = |problem| to_python(py, &Diagnostics(vec![problem]));
+    let (model, base, space): (Model, Job, Space) = (read(&setting.0)?, read(&setting.1)?, read(&setting.2)?);
+    let (cluster, software): (Cluster, Software) = (read(&setting.3)?, read(&setting.4)?);
+    let costs = measured(&machine.0, &machine.1, machine.2, &machine.3, &base).map_err(refused)?;
+    let needs = MemorySoftware::named(framework);
+    let found = py.detach(|| {
+        let bytes = |job: &Job| memory(&model, job, &needs).total();
+        search(&model, &base, &space, cluster, &software, &costs, bytes, capacity, keep)
+    });
+    let text = |job: &Job| serde_json::to_string(job).map_err(|error| PyValueError::new_err(problem(&error)));
+    let mut best = Vec::new();
+    for each in &found.best {
+        let bytes = memory(&model, &each.job, &needs);
+        best.push((text(&each.job)?, step_parts(py, &each.step)?, memory_parts(py, &bytes)?));
+    }
+    let smallest = match &found.smallest {
+        Some((job, bytes)) => Some((text(job)?, *bytes)),
+        None => None,
+    };
+    Ok((best, found.possible, found.fitting, smallest))
+}
+
+fn measured(text: &str, name: &str, ratio: f64, nccl: &str, job: &Job) -> Result<Measured, Diagnostic> {
+    let mut models = Kernels::parse(text, name)?;
+    if ratio.to_bits() != 1.0_f64.to_bits() {
+        let accelerator = models.accelerator.clone();
+        models = models.with_memory(accelerator, ratio);
+    }
+    let machine = serde_json::from_str(nccl).map_err(|error| {
+        Diagnostic::error(Code::BadValue, "not constants of NCCL").found(error.to_string())
+    })?;
+    Measured::new(models, machine, job.precision)
+}

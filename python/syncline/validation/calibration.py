@@ -1,0 +1,230 @@
+"""Finds constants of software by measured runs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline.errors import SynclineError
+from syncline.validation import software as stacks
+from syncline.validation.estimates import estimator, predicted, predictor
+from syncline.validation.software import ConstantSet, Software
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from syncline import _core
+    from syncline.validation.architecture import Architecture
+    from syncline.validation.checks import Row
+    from syncline.validation.clusters import Cluster
+    from syncline.validation.prediction import Predict, Prediction
+    from syncline.validation.runs import Run
+
+TOLERANCE = 0.05
+"""Relative error from which on an error counts by its size and no more by its square (soft L1)."""
+CPU_STARTS = (1e-3, 4e-3)
+"""Times of a layer's launches at which searches begin, in seconds."""
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "products": (0.5, 1.2),
+    "narrow_products": (0.5, 1.2),
+    "expert_products": (0.2, 1.5),
+    "attention": (0.3, 1.6),
+    "element_wise": (0.5, 6.0),
+    "logit_bytes": (6.0, 120.0),
+    "layer_cpu_s": (1e-5, 0.02),
+    "staged_layer_s": (0.0, 0.01),
+    "tensor_exposed": (0.0, 2.0),
+    "dispatch": (0.2, 4.0),
+    "data_exposed": (0.0, 1.0),
+    "pipeline_exposed": (0.0, 1.0),
+}
+"""What the constants can be."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Which constants of a set are fitted, and to which rows."""
+
+    rows: str
+    """The name in the column ``calibrates``."""
+    frameworks: tuple[str, ...]
+    """The set is for these; rows of the first one count."""
+    accelerators: tuple[str, ...]
+    """How the names of accelerators begin for which the set is."""
+    start: Software
+    """Constants before the fit; those that are not fitted stay."""
+    fitted: tuple[str, ...]
+
+
+PLAIN = Software(fused_accumulation=False, logit_bytes=20.0)
+"""PyTorch without kernels that fuse the loss or the sum of gradients."""
+CALIBRATIONS: Mapping[str, Calibration] = {
+    "megatron-a100": Calibration(
+        "a100",
+        ("megatron-deepspeed", "megatron"),
+        ("A100",),
+        Software(products=0.95, layer_cpu_s=6e-3),
+        ("products", "layer_cpu_s"),
+    ),
+    "megatron": Calibration(
+        "h100",
+        ("megatron", "maxtext"),
+        ("H100", "H200", "B200", "GB200"),
+        Software(products=0.8, narrow_products=0.9, attention=1.1),
+        (
+            "products",
+            "narrow_products",
+            "attention",
+            "element_wise",
+            "tensor_exposed",
+            "data_exposed",
+            "pipeline_exposed",
+        ),
+    ),
+    "nanotron": Calibration(
+        "nanotron",
+        ("nanotron",),
+        ("H100",),
+        Software(
+            products=0.8,
+            fused_accumulation=False,
+            element_wise=3.0,
+            logit_bytes=30.0,
+            layer_cpu_s=4e-3,
+            staged_layer_s=2e-3,
+        ),
+        ("element_wise", "logit_bytes", "layer_cpu_s", "staged_layer_s", "tensor_exposed"),
+    ),
+    "llm-foundry": Calibration(
+        "fsdp",
+        ("llm-foundry",),
+        ("H100", "A100"),
+        PLAIN,
+        ("products", "attention", "element_wise", "layer_cpu_s", "data_exposed"),
+    ),
+    "internevo": Calibration("fsdp", ("internevo",), ("A100",), PLAIN, ("products", "element_wise", "data_exposed")),
+    "torchtitan": Calibration(
+        "fsdp",
+        ("torchtitan", "fsdp2"),
+        ("H100", "H200", "B200", "GB200"),
+        PLAIN,
+        ("products", "narrow_products", "attention", "element_wise"),
+    ),
+}
+"""All sets. The constants of a set hold for all its accelerators: those of newer ones are never fitted."""
+
+
+def fit(calibration: Calibration, jobs: Sequence[tuple[_core.Estimator, float]]) -> Software:
+    """The constants with which estimates are nearest to measured steps: pairs of job and measured seconds.
+
+    It minimises the soft-L1 loss of the logarithms of predicted over measured times, within :data:`BOUNDS`.
+
+    :raises SynclineError: the package `scipy` is not installed.
+    """
+    optimize = _scipy()
+    names = calibration.fitted
+    measured = [math.log(seconds) for _, seconds in jobs]
+
+    def constants(values: Iterable[float]) -> Software:
+        return calibration.start.model_copy(update=dict(zip(names, map(float, values), strict=True)))
+
+    def residuals(values: Iterable[float]) -> list[float]:
+        text = constants(values).model_dump_json()
+        return [math.log(job.seconds(text)) - log for (job, _), log in zip(jobs, measured, strict=True)]
+
+    lows, highs = zip(*(BOUNDS[name] for name in names), strict=True)
+
+    def found(start: Any) -> Any:
+        # Kernels' times have small steps, which wide differences pass over; narrow ones then find the minimum.
+        for step in (0.02, 1e-4):
+            answer = optimize.least_squares(
+                residuals,
+                start,
+                bounds=(lows, highs),
+                x_scale="jac",
+                loss="soft_l1",
+                f_scale=TOLERANCE,
+                diff_step=step,
+                max_nfev=60,
+            )
+            start = answer.x
+        return answer
+
+    def within(values: Iterable[float]) -> list[float]:
+        return [min(max(value, low), high) for value, low, high in zip(values, lows, highs, strict=True)]
+
+    # A processor that launches in time leaves no trace, so searches that begin below it cannot find it.
+    paces = CPU_STARTS if "layer_cpu_s" in names else (0.0,)
+    starts = (calibration.start.model_copy(update={"layer_cpu_s": pace}) for pace in paces)
+    answers = [found(within(getattr(start, name) for name in names)) for start in starts]
+    best = min(answers, key=lambda answer: float(answer.cost))
+    return constants(round(float(f"{value:.4g}"), 6) for value in best.x)
+
+
+def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | None = None) -> dict[str, ConstantSet]:
+    """All sets, fitted to the rows that name them; ``without`` leaves out a model, ``only`` fits a single set.
+
+    Rows that are refused are left out.
+
+    :raises SynclineError: the package `scipy` is not installed.
+    """
+    sets = {}
+    for name, calibration in CALIBRATIONS.items():
+        if only is not None and name != only:
+            continue
+        jobs = _jobs(calibration, [row for row in rows if row.run.model != without])
+        constants = fit(calibration, jobs) if jobs else calibration.start
+        sets[name] = ConstantSet(
+            frameworks=list(calibration.frameworks),
+            accelerators=list(calibration.accelerators),
+            constants=constants,
+            calibrated=f"rows of runs.csv with `{calibration.rows}` in `calibrates`",
+            rows=len(jobs),
+        )
+    return sets
+
+
+def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[tuple[_core.Estimator, float]]:
+    found = []
+    for row in rows:
+        run = row.run
+        if calibration.rows not in (run.calibrates or "").split() or run.framework != calibration.frameworks[0]:
+            continue
+        if run.step_s is None or not row.cluster.accelerator.startswith(calibration.accelerators):
+            continue
+        try:
+            found.append((estimator(run, row.model, row.cluster), run.step_s))
+        except SynclineError:
+            continue
+    return found
+
+
+def held_out(rows: Sequence[Row], sets: Mapping[str, ConstantSet], name: str) -> Predict:
+    """A predictor that fits the set ``name`` again for each model of its rows, without the rows of that model.
+
+    Rows that did not calibrate the set are predicted with ``sets``.
+    """
+    calibration = CALIBRATIONS[name]
+    plain = predictor(sets)
+    made: dict[str, Software] = {}
+
+    def predict(run: Run, model: Architecture, cluster: Cluster) -> Prediction:
+        chosen = stacks.choose(sets, run.framework or "megatron", cluster.accelerator)
+        counts = calibration.rows in (run.calibrates or "").split() and run.framework == calibration.frameworks[0]
+        if chosen != name or not counts:
+            return plain(run, model, cluster)
+        if run.model not in made:
+            made[run.model] = calibrated(rows, without=run.model, only=name)[name].constants
+        return predicted(run, cluster, estimator(run, model, cluster), made[run.model])
+
+    return predict
+
+
+def _scipy() -> Any:
+    from syncline.kernels.fitting.packages import require
+
+    require()
+    from scipy import optimize
+
+    return optimize

@@ -1,0 +1,99 @@
+"""Constants of the software that trains: a file of sets, each for some frameworks on some accelerators."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from syncline.files import write_whole
+from syncline.input.base import Strict
+from syncline.input.check import Whole, check
+from syncline.input.dump import dump
+from syncline.input.source import from_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILE = "training-software.yaml"
+_Rate = Annotated[float, Field(gt=0, le=10)]
+_Part = Annotated[float, Field(ge=0, le=20)]
+
+
+class Software(Strict):
+    """Constants of software, and of an accelerator under its load. Defaults are those of kernels that run alone."""
+
+    products: _Rate = 1.0
+    """Rate of matrix products of 16 bits in training, over that of the measured kernels: they ran in short bursts."""
+    narrow_products: _Rate = 1.0
+    """The same for products of 8 and 4 bits."""
+    expert_products: _Rate = 1.0
+    """The same for the products of experts, besides."""
+    attention: _Rate = 1.0
+    """The same for attention."""
+    element_wise: _Part = 1.0
+    """Bytes that operations between products move, over those of kernels that fuse all that can be fused."""
+    logit_bytes: Annotated[float, Field(ge=0, le=1000)] = 14.0
+    """Bytes that output layer and loss move for each logit, forward and backward."""
+    fused_accumulation: bool = True
+    """Whether products of weight gradients add to the sum of gradients, and no other kernel does."""
+    layer_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Time in which the processor launches the kernels of a layer, forward and backward, in seconds."""
+    staged_layer_s: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """By how much a layer takes longer for each tensor-parallel rank, if stages are in several NVLink domains."""
+    tensor_exposed: _Part = 0.3
+    """Part of tensor-parallel collectives that is not hidden where they overlap."""
+    dispatch: _Part = 1.0
+    """Time that tokens take to experts and back, over that of NCCL's all-to-all."""
+    data_exposed: _Part = 0.3
+    """Part of gradients and parameters that is not hidden where they overlap."""
+    pipeline_exposed: _Part = 0.3
+    """Part of messages between stages that is not hidden where they overlap."""
+
+
+class ConstantSet(Strict):
+    """The constants of some frameworks on some accelerators."""
+
+    frameworks: list[str]
+    accelerators: list[str]
+    """How their names begin."""
+    constants: Software
+    calibrated: str
+    """What they were fitted to."""
+    rows: Annotated[int, Field(ge=0)] = 0
+    """How many rows."""
+
+
+class SoftwareFile(Strict):
+    """A file of constants."""
+
+    sets: dict[str, ConstantSet]
+
+
+def read(path: str) -> Mapping[str, ConstantSet]:
+    """Reads the sets of a file.
+
+    :raises SynclineError: the file cannot be read or is malformed.
+    """
+    return check(from_file(path), SoftwareFile, Whole("the file of constants")).sets
+
+
+def save(sets: Mapping[str, ConstantSet], path: str) -> None:
+    """Writes sets to a file."""
+    write_whole(path, dump(SoftwareFile(sets=dict(sets)).model_dump(exclude_defaults=True)))
+
+
+@cache
+def shipped() -> Mapping[str, ConstantSet]:
+    """The sets of the package."""
+    return read(str(files("syncline") / "data" / FILE))
+
+
+def choose(sets: Mapping[str, ConstantSet], framework: str, accelerator: str) -> str | None:
+    """The name of the set for a framework on an accelerator; None if there is none."""
+    for name, each in sets.items():
+        if framework in each.frameworks and accelerator.startswith(tuple(each.accelerators)):
+            return name
+    return None

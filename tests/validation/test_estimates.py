@@ -1,0 +1,139 @@
+"""Estimates of measured runs: constants that are found again, and figures that must not get worse."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.validation.estimates import estimator, predictor
+from syncline.validation.software import Software, choose, read, shipped
+from tests.conftest import ROOT, Cli
+from tests.validation.rows import CLUSTERS, FOLDER, GOOD, MODELS, write
+
+pytest.importorskip("scipy")
+
+from syncline.validation.calibration import CALIBRATIONS, Calibration, calibrated, fit
+from syncline.validation.runs import Run
+
+
+def job(**changes):
+    """The estimator of a run like the good row."""
+    run = Run.model_validate({**GOOD, **changes})
+    return estimator(run, MODELS[run.model], CLUSTERS[run.cluster])
+
+
+def seconds(estimated, **constants):
+    return estimated.seconds(Software(**constants).model_dump_json())
+
+
+def test_a_step_is_the_sum_of_its_parts():
+    parts, stages = job().step(Software().model_dump_json())
+    step = parts.pop("step")
+    assert step == pytest.approx(sum(parts.values()), rel=1e-12)
+    assert len(stages) == 2
+
+
+def test_a_dense_layer_takes_as_long_as_its_operations_at_the_rate_of_large_products():
+    """Llama 3 70B on one H100, by hand: 6 operations a parameter and token, and products at 600 to 780 TFLOP/s."""
+    found = job(model="llama3-70b", layers=4, gpus=1, tp=1, pp=1, cp=1, global_batch=1)
+    parts, _ = found.step(Software().model_dump_json())
+    layer = 8192 * 8192 * 2 + 2 * 8192 * 1024 + 3 * 8192 * 28672
+    flop = 6 * 4 * layer * 8192
+    assert 600e12 < flop / parts["products"] < 780e12
+
+
+def test_slower_constants_make_longer_steps():
+    found = job(model="llama3-70b", gpus=64, tp=4, pp=4, cp=1, overlap_tp=True, precision="fp8")
+    plain = seconds(found)
+    for changed in (
+        {"narrow_products": 0.9},
+        {"attention": 0.9},
+        {"element_wise": 1.1},
+        {"logit_bytes": 20.0},
+        {"fused_accumulation": False},
+        {"layer_cpu_s": 0.5},
+        {"staged_layer_s": 0.01},
+        {"tensor_exposed": 0.5},
+    ):
+        assert seconds(found, **changed) > plain, changed
+    assert seconds(found, products=0.9) > plain  # the output layer has 16 bits
+
+
+def test_constants_are_found_again():
+    true = {"products": 0.83, "attention": 0.7, "layer_cpu_s": 3e-3}
+    jobs = [
+        job(model=model, gpus=gpus, tp=tp, pp=1, cp=1, micro_batch=batch, global_batch=gpus, sequence=sequence)
+        for model, gpus, tp in (("llama3-8b", 8, 1), ("llama3-70b", 8, 8), ("llama3-8b", 8, 8))
+        for batch in (1,)
+        for sequence in (1024, 4096, 16384)
+    ]
+    calibration = Calibration("any", ("megatron",), ("H100",), Software(), tuple(true))
+    found = fit(calibration, [(each, seconds(each, **true)) for each in jobs])
+    for name, value in true.items():
+        assert getattr(found, name) == pytest.approx(value, rel=0.02), name
+
+
+def test_the_package_has_the_constants_that_its_rows_give(tmp_path):
+    from syncline.validation import load
+
+    rows = load(str(FOLDER / "runs.csv")).rows
+    found = calibrated(rows, only="internevo")["internevo"].constants
+    kept = shipped()["internevo"].constants
+    assert found.model_dump() == pytest.approx(kept.model_dump(), rel=0.02)
+    assert set(shipped()) == set(CALIBRATIONS)
+
+
+def test_a_set_is_chosen_by_framework_and_accelerator():
+    assert choose(shipped(), "megatron", "H100-SXM5-80GB") == "megatron"
+    assert choose(shipped(), "megatron", "A100-SXM4-80GB") == "megatron-a100"
+    assert choose(shipped(), "nanotron", "A100-SXM4-80GB") is None
+
+
+def test_what_was_not_measured_is_refused():
+    plain = SimpleNamespace(**CLUSTERS["dgx-h100"].model_dump(), memory_bytes_per_s=1e12, nic_bytes_per_s=1e9)
+    run = Run.model_validate(GOOD)
+    with pytest.raises(SynclineError, match="no kernels of this accelerator were measured"):
+        estimator(run, MODELS[run.model], SimpleNamespace(**{**vars(plain), "accelerator": "TPUv4"}))
+    with pytest.raises(SynclineError, match="no constants for this framework"):
+        predictor()(run.model_copy(update={"framework": "own"}), MODELS[run.model], CLUSTERS["dgx-h100"])
+    with pytest.raises(SynclineError) as found:
+        job(cluster="dgx-a100-selene", precision="fp8")
+    assert "fp8" in str(found.value)
+
+
+def test_a_mesh_that_does_not_divide_is_refused_with_what_works():
+    with pytest.raises(SynclineError) as found:
+        estimator(Run.model_validate({**GOOD, "tp": 5, "gpus": 20}), MODELS["llama3-8b"], CLUSTERS["dgx-h100"])
+    assert found.value.diagnostics[0]["help"] == "write tensor: 4"
+
+
+def test_malformed_constants_name_the_key(tmp_path):
+    file = tmp_path / "software.yaml"
+    file.write_text("sets: { a: { frameworks: [x], accelerators: [H], calibrated: '', constants: { product: 1 } } }")
+    with pytest.raises(SynclineError, match="product"):
+        read(str(file))
+
+
+def test_figures_have_not_become_worse(cli: Cli):
+    """``make validate`` checks the same; ``--update`` writes better figures."""
+    files = [str(FOLDER / "runs.csv"), "--figures", str(FOLDER / "figures.json")]
+    found = cli("validate", "runs", *files, "--json")
+    assert found.returncode == 0, json.loads(found.stdout)["worse"]
+
+
+def test_constants_are_written(cli: Cli):
+    for name in ("models.yaml", "clusters.yaml"):
+        cli.write(name, (FOLDER / name).read_text("utf-8"))
+    found = cli("validate", "constants", write(cli.folder, framework="megatron"), "--out", "constants.yaml")
+    assert found.returncode == 0, found.stderr
+    assert read(str(cli.folder / "constants.yaml"))["megatron"].rows == 0
+    again = cli("validate", "constants", write(cli.folder), "--out", "constants.yaml")
+    assert again.returncode == 2 and "--force" in again.stderr
+
+
+def test_there_is_a_file_of_figures():
+    figures = json.loads((ROOT / "validation" / "figures.json").read_text("utf-8"))
+    assert figures["blackwell-dense"]["mean"] < 0.06
