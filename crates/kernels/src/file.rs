@@ -152,3 +152,43 @@ impl Kernels {
             .one_of(data_type, known.map(String::as_str))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALLEST: &str = r#"{
+        "schema": "syncline-kernel-model/1", "accelerator": "X", "software": "", "source": "", "multiprocessors": 100,
+        "memory_bound": { "launch_s": 1e-5, "bytes_per_s": 1e12, "range": [1000, 2000] }
+    }"#;
+
+    #[test]
+    fn kernels_that_move_bytes_take_a_launch_and_a_rate() {
+        let kernels = Kernels::parse(SMALLEST, "x.json").unwrap();
+        let estimate = kernels.memory_bound().time(2_000);
+        assert!((estimate.seconds - 1.0002e-5).abs() < 1e-9 && !estimate.extrapolates);
+        assert!(kernels.memory_bound().time(1 << 40).extrapolates);
+        let faster = kernels.with_memory("Y".to_owned(), 2.0);
+        assert!((faster.memory_bound().time(2_000_000_000).seconds - 1.01e-3).abs() < 1e-9);
+        assert_eq!(faster.accelerator, "Y");
+    }
+
+    #[test]
+    fn data_types_without_models_are_named() {
+        let problem = Kernels::parse(SMALLEST, "x.json").unwrap().gemm("bf16").unwrap_err();
+        assert_eq!(problem.found.as_deref(), Some("bf16"));
+        assert!(problem.message.contains("matrix products on X"));
+    }
+
+    #[test]
+    fn files_of_other_forms_are_refused_at_their_place() {
+        let refused =
+            |from: &str, to: &str| Kernels::parse(&SMALLEST.replace(from, to), "x.json").unwrap_err();
+        assert_eq!(refused("model/1", "model/2").allowed.as_deref(), Some(SCHEMA));
+        let unknown = refused("\"source\"", "\"sauce\"");
+        assert_eq!((unknown.code, unknown.place.map(|place| place.line)), (Code::BadSyntax, Some(2)));
+        assert_eq!(refused(": 100,", ": 0,").key.as_deref(), Some("multiprocessors"));
+        assert_eq!(refused("1e12", "-1").key.as_deref(), Some("memory_bound"));
+        assert_eq!(refused("}", "").code, Code::BadSyntax);
+    }
+}
