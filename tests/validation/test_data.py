@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from syncline.validation.architecture import Architecture, Unknown
+from syncline.models.architecture import Architecture
+from syncline.validation.architecture import Unknown
 from syncline.validation.folder import load
 from tests.validation.rows import CLUSTERS, FOLDER, MODELS, ROOT
 

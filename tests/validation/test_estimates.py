@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from syncline.errors import SynclineError
+from syncline.estimate.software import Software, choose, read, shipped
 from syncline.validation.estimates import estimator, predictor
-from syncline.validation.software import Software, choose, read, shipped
 from tests.conftest import ROOT, Cli
 from tests.validation.rows import CLUSTERS, FOLDER, GOOD, MODELS, write
 

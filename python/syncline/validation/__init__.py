@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from syncline.lazy import lazy
 
 if TYPE_CHECKING:
-    from syncline.validation.architecture import Architecture
+    from syncline.models.architecture import Architecture
     from syncline.validation.clusters import Cluster
     from syncline.validation.figures import Validation, recorded, validated, worse
     from syncline.validation.folder import Inputs, load
@@ -50,7 +50,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
-        "Architecture": "syncline.validation.architecture.Architecture",
+        "Architecture": "syncline.models.architecture.Architecture",
         "Cluster": "syncline.validation.clusters.Cluster",
         "Inputs": "syncline.validation.folder.Inputs",
         "Outcome": "syncline.validation.outcome.Outcome",

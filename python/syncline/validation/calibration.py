@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline.errors import SynclineError
-from syncline.validation import software as stacks
+from syncline.estimate import software as stacks
+from syncline.estimate.software import ConstantSet, Software
 from syncline.validation.estimates import estimator, predicted, predictor
-from syncline.validation.software import ConstantSet, Software
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from syncline import _core
-    from syncline.validation.architecture import Architecture
+    from syncline.models.architecture import Architecture
     from syncline.validation.checks import Row
     from syncline.validation.clusters import Cluster
     from syncline.validation.prediction import Predict, Prediction

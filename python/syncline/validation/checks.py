@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from syncline.errors import Diagnostic
-    from syncline.validation.architecture import Architecture
+    from syncline.models.architecture import Architecture
     from syncline.validation.clusters import Cluster
     from syncline.validation.runs import Placed, Run, Runs
 

@@ -4,69 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.estimate import Machine, known, model_text
+from syncline.estimate import software as stacks
 from syncline.input.problem import error, raise_errors
-from syncline.nccl import load as load_nccl
-from syncline.nccl.machine import to_core
-from syncline.validation import software as stacks
+from syncline.models import accelerators
 from syncline.validation.prediction import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from syncline.validation.architecture import Architecture
+    from syncline.estimate.software import ConstantSet, Software
+    from syncline.models.architecture import Architecture
     from syncline.validation.clusters import Cluster
     from syncline.validation.prediction import Predict
     from syncline.validation.runs import Run
-    from syncline.validation.software import ConstantSet, Software
-
-_KERNELS = files("syncline") / "data" / "kernels"
-MACHINES = {
-    "A100-SXM4-80GB": ("A100-SXM4-80GB", "a100-sxm"),
-    "A100-SXM4-40GB": ("A100-SXM4-80GB", "a100-sxm"),
-    "H100-SXM5-80GB": ("H100-SXM5-80GB", "h100-sxm"),
-    "H200-SXM-141GB": ("H100-SXM5-80GB", "h200-sxm"),
-    "B200-SXM-180GB": ("B200-SXM-180GB", "b200-sxm"),
-    "GB200-NVL72": ("B200-SXM-180GB", "gb200"),
-}
-"""Kernels and NCCL of an accelerator: a file of kernel models, and a machine."""
-MEASURED_RATE = {"A100-SXM4-80GB": 2.039e12, "H100-SXM5-80GB": 3.352e12, "B200-SXM-180GB": 8e12}
-
-
-def model(run: Run, architecture: Architecture) -> dict[str, Any]:
-    """The model of a run, for the core."""
-    window, latent = architecture.window, architecture.latent
-    attention: Any = "full"
-    if latent is not None:
-        attention = {"latent": latent.model_dump()}
-    elif window is not None:
-        attention = {"window": window.model_dump()}
-    experts = architecture.experts
-    routed = None
-    if experts is not None:
-        kept = ("count", "top_k", "ffn", "shared_ffn", "dense_layers", "every")
-        routed = {name: getattr(experts, name) for name in kept}
-    return {
-        "hidden": architecture.hidden,
-        "layers": run.layers or architecture.layers,
-        "heads": architecture.heads,
-        "kv_heads": architecture.keys_and_values,
-        "head_dim": architecture.dimension,
-        "ffn": architecture.ffn,
-        "gated": architecture.gated,
-        "vocab": architecture.vocab,
-        "tied": architecture.tied,
-        "rotary": architecture.positions == "rope",
-        "dropout": architecture.family == "gpt",
-        "attention": attention,
-        "experts": routed,
-        "prediction_layers": architecture.prediction_layers,
-    }
 
 
 def job(run: Run) -> dict[str, Any]:
@@ -104,17 +59,21 @@ def job(run: Run) -> dict[str, Any]:
     }
 
 
-@cache
-def _kernels(name: str) -> str:
-    return (_KERNELS / f"{name}.json").read_text("utf-8")
+def machine(cluster: Cluster) -> Machine:
+    """The machine of a cluster.
 
-
-def nccl(cluster: Cluster) -> str:
-    """NCCL on a cluster, for the core: the machine's constants within a domain, and the cluster's network."""
-    machine = to_core(load_nccl(MACHINES[cluster.accelerator][1]).content)
-    network = dict(machine["network"])
-    network |= {"gpus": cluster.domain, "nics": cluster.domain, "nic_rate": cluster.nic_bytes_per_s}
-    return json.dumps({**machine, "network": network})
+    :raises SynclineError: no kernels of its accelerator were measured.
+    """
+    name = known(cluster.accelerator)
+    card = accelerators.find(name)
+    return Machine(
+        name,
+        cluster.domain,
+        cluster.nic_bytes_per_s,
+        cluster.memory_bytes or card.memory_bytes,
+        cluster.memory_bytes_per_s or card.memory_bytes_per_s,
+        cluster.domain_in_use,
+    )
 
 
 def estimator(run: Run, architecture: Architecture, cluster: Cluster) -> _core.Estimator:
@@ -123,27 +82,9 @@ def estimator(run: Run, architecture: Architecture, cluster: Cluster) -> _core.E
     :raises SynclineError: the mesh does not divide the model, or no kernels of its accelerator or precision were
         measured.
     """
-    if cluster.accelerator not in MACHINES:
-        raise_errors(
-            error(
-                Code.BAD_VALUE,
-                "no kernels of this accelerator were measured",
-                key="accelerator",
-                found=cluster.accelerator,
-                allowed=", ".join(MACHINES),
-            )
-        )
-    kernels = MACHINES[cluster.accelerator][0]
-    ratio = (cluster.memory_bytes_per_s or 0.0) / MEASURED_RATE[kernels]
-    return _core.Estimator(
-        json.dumps(model(run, architecture)),
-        json.dumps(job(run)),
-        json.dumps({"domain": cluster.domain_in_use or cluster.domain}),
-        _kernels(kernels),
-        f"{kernels}.json",
-        round(ratio, 3),
-        nccl(cluster),
-    )
+    on = machine(cluster)
+    model = model_text(architecture, run.layers)
+    return _core.Estimator(model, json.dumps(job(run)), on.cluster(), *on.texts())
 
 
 def predictor(sets: Mapping[str, ConstantSet] | None = None) -> Predict:

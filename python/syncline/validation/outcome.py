@@ -10,7 +10,7 @@ from syncline.errors import SynclineError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from syncline.validation.architecture import Architecture
+    from syncline.models.architecture import Architecture
     from syncline.validation.checks import Row
     from syncline.validation.clusters import Cluster
     from syncline.validation.prediction import Predict, Prediction

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from syncline.validation.architecture import Architecture
+from syncline.models.architecture import Architecture
 from syncline.validation.clusters import Cluster
 from syncline.validation.runs import Run
 

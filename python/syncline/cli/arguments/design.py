@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from syncline.cli.arguments.shared import Json, NoColour, Quiet, Set
+
+
+class Precision(StrEnum):
+    """Data types of linear layers."""
+
+    BF16 = "bf16"
+    FP8 = "fp8"
+    MXFP8 = "mxfp8"
+    NVFP4 = "nvfp4"
+
 
 app = typer.Typer(name="design", no_args_is_help=True, help="Search for a better cluster.")
 
@@ -58,3 +69,64 @@ def joint(
     from syncline.cli.commands.design import joint as call
 
     return call(spec, set_ or [], out, with_simulation=simulate, as_json=json, quiet=quiet)
+
+
+@app.command()
+def parallel(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's config.json, as Hugging Face has it.")],
+    gpus: Annotated[int, typer.Option("--gpus", metavar="N", min=1, max=1_000_000, help="Number of accelerators.")],
+    accelerator: Annotated[
+        str, typer.Option("--accelerator", "-a", metavar="NAME", help="Such as A100, H100, H200, B200 or GB200.")
+    ] = "H100",
+    sequence: Annotated[
+        int, typer.Option("--sequence", metavar="TOKENS", min=1, max=1 << 24, help="Tokens of a sequence.")
+    ] = 8192,
+    global_batch: Annotated[
+        int | None,
+        typer.Option(
+            "--global-batch",
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="Sequences of a step (default: about four million tokens).",
+        ),
+    ] = None,
+    precision: Annotated[Precision, typer.Option("--precision", help="Data type of linear layers.")] = Precision.BF16,
+    nic_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--nic-rate",
+            metavar="RATE",
+            help="Rate of the network for each accelerator, such as 400Gb/s (default: that of the usual servers).",
+        ),
+    ] = None,
+    domain: Annotated[
+        int | None,
+        typer.Option("--domain", metavar="N", min=1, max=100_000, help="Accelerators that NVLink joins."),
+    ] = None,
+    top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many divisions to list.")] = 10,
+    json: Json = False,
+    quiet: Quiet = False,
+    no_color: NoColour = False,
+) -> int:
+    """Find the fastest way to divide a language model among accelerators, by estimates of all that fit into memory.
+
+    Exit status: 0 done, 2 configuration error or nothing fits, 3 unreadable input, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.design_parallel import ParallelOptions
+    from syncline.cli.commands.design_parallel import parallel as call
+
+    return call(
+        model,
+        ParallelOptions(
+            gpus=gpus,
+            accelerator=accelerator,
+            sequence=sequence,
+            global_batch=global_batch,
+            precision=precision.value,
+            nic_rate=nic_rate,
+            domain=domain,
+            top=top,
+            as_json=json,
+        ),
+    )

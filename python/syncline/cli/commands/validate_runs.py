@@ -85,9 +85,9 @@ def runs(options: RunsOptions, predict: Predict | None = None) -> int:
 
 def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
     """Fits the constants of training software to measured runs, and writes them; returns the exit status."""
+    from syncline.estimate.software import save
     from syncline.validation import load
     from syncline.validation.calibration import calibrated
-    from syncline.validation.software import save
 
     require_writable(out, force=force)
     sets = calibrated(load(file).rows)
@@ -103,9 +103,9 @@ def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
 
 
 def _predictor(rows: Sequence[Row], *, held_out: bool) -> Predict:
+    from syncline.estimate.software import shipped
     from syncline.validation.calibration import held_out as left_out
     from syncline.validation.estimates import predictor
-    from syncline.validation.software import shipped
 
     return left_out(rows, shipped(), "megatron") if held_out else predictor()
 

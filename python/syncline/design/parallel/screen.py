@@ -1,0 +1,166 @@
+"""The result of a search on a terminal, and as a dictionary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from syncline.quantity import counted, memory, percent, time
+from syncline.terminal.prose import lines
+from syncline.terminal.table import bare
+
+if TYPE_CHECKING:
+    from syncline.design.parallel.search import Division, Found
+
+PARTS = {
+    "products": "matrix products",
+    "attention": "attention",
+    "element_wise": "between products",
+    "ends": "embedding, output layer, loss",
+    "launch": "launching kernels",
+    "tensor": "tensor-parallel collectives, not hidden",
+    "context": "keys and values, not hidden",
+    "expert": "tokens to experts",
+    "bubble": "pipeline fills, drains, waits",
+    "messages": "messages between stages, not hidden",
+    "exchange": "gradients and parameters, not hidden",
+    "update": "optimizer",
+}
+"""Parts of a step, in the order of the table."""
+KINDS = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "states of the optimizer",
+    "activations": "activations",
+    "logits": "logits",
+    "working": "working memory of a layer",
+    "gathered": "gathered parameters",
+    "fragmentation": "lost by the allocator",
+    "buffers": "buffers of NCCL",
+    "context": "driver",
+}
+"""Kinds of memory, in the order of the table."""
+AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
+_BAR = 24
+
+
+def axes(division: Division) -> str:
+    """The axes with more than one rank, such as ``TP 4, PP 8, DP 16``."""
+    job = division.job
+    found = [f"{short} {job[name]}" for name, short in AXES.items() if job[name] > 1]
+    if job["virtual_stages"] > 1:
+        found.append(f"{job['virtual_stages']} chunks a stage")
+    if job["zero"] == 3:
+        found.append("ZeRO-3")
+    if job["recompute"] == "full":
+        found.append("recomputed")
+    return ", ".join(found) or "one accelerator"
+
+
+def screen(found: Found, width: int) -> RenderableType:
+    """The result for a terminal of this width."""
+    best, request = found.best[0], found.request
+    head = (
+        f"{request.architecture.source} on {counted(request.gpus, 'accelerator')}: {time(best.step_s)} a step of "
+        f"{request.global_batch} sequences of {request.sequence:,} tokens, "
+        f"{found.tokens_per_s(best):,.0f} tokens/s an accelerator, MFU {percent(found.mfu(best))}."
+    )
+    counts = (
+        f"{found.fitting:,} of {found.possible:,} divisions fit into {memory(found.capacity)} of "
+        f"{request.machine.accelerator}. Times are estimates (syncline validate runs says how near they are)."
+    )
+    blocks: list[RenderableType] = [
+        Text(lines(head, width)),
+        Text(),
+        Text(lines(counts, width)),
+        Text(),
+        _ranking(found),
+        Text(),
+    ]
+    blocks += [_parts(best), Text(), _memory(best, found.capacity)]
+    if (why := reason(found)) is not None:
+        blocks += [Text(), Text(lines(why, width))]
+    return Group(*blocks)
+
+
+def _ranking(found: Found) -> RenderableType:
+    table = bare(spare=("tokens/s", "MFU"))
+    for heading in ("", "division", "micro-batch", "step", "tokens/s", "MFU", "memory"):
+        table.add_column(heading, justify="left" if heading == "division" else "right", no_wrap=heading != "division")
+    for place, each in enumerate(found.best, start=1):
+        job = each.job
+        table.add_row(
+            str(place),
+            axes(each),
+            f"{job['micro_batch']} x {job['micro_batches']}",
+            time(each.step_s),
+            f"{found.tokens_per_s(each):,.0f}",
+            percent(found.mfu(each)),
+            memory(each.memory_bytes),
+        )
+    return table
+
+
+def _parts(best: Division) -> RenderableType:
+    table = bare()
+    for heading in ("the fastest one's step", "time", "part", ""):
+        table.add_column(heading, justify="right" if heading in ("time", "part") else "left", no_wrap=True)
+    for name, title in PARTS.items():
+        if (seconds := best.parts[name]) > 0:
+            part = seconds / best.step_s
+            table.add_row(title, time(seconds), percent(part), "█" * round(_BAR * part))
+    return table
+
+
+def _memory(best: Division, capacity: int) -> RenderableType:
+    table = bare()
+    for heading in ("its memory", "size", "part of all", ""):
+        table.add_column(heading, justify="right" if heading in ("size", "part of all") else "left", no_wrap=True)
+    for name, title in KINDS.items():
+        if nbytes := best.memory[name]:
+            part = nbytes / capacity
+            table.add_row(title, memory(nbytes), percent(part), "█" * round(_BAR * part))
+    return table
+
+
+def reason(found: Found) -> str | None:
+    """Why the fastest division is faster than the best one that differs in its axes."""
+    best = found.best[0]
+    other = next((each for each in found.best if _plan(each) != _plan(best)), None)
+    if other is None:
+        return None
+    less = {name: other.parts[name] - best.parts[name] for name in PARTS}
+    name = max(less, key=lambda each: less[each])
+    more = min(less, key=lambda each: less[each])
+    said = (
+        f"Beside {axes(other)}, which takes {percent(other.step_s / best.step_s - 1)} longer, it spends "
+        f"{time(less[name])} less on {PARTS[name]}"
+    )
+    return f"{said}, and {time(-less[more])} more on {PARTS[more]}." if less[more] < 0 else f"{said}."
+
+
+def _plan(division: Division) -> tuple[int, ...]:
+    return tuple(division.job[name] for name in AXES)
+
+
+def as_dict(found: Found) -> dict[str, Any]:
+    """The result as plain data."""
+    return {
+        "possible": found.possible,
+        "fitting": found.fitting,
+        "capacity_bytes": found.capacity,
+        "divisions": [
+            {
+                "job": dict(each.job),
+                "step_s": each.step_s,
+                "tokens_per_s_per_accelerator": found.tokens_per_s(each),
+                "mfu": found.mfu(each),
+                "memory_bytes": each.memory_bytes,
+                "parts_s": dict(each.parts),
+                "memory": dict(each.memory),
+            }
+            for each in found.best
+        ],
+    }

@@ -1,0 +1,212 @@
+"""The search for the fastest division of a model that fits into memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline import _core
+from syncline.codes import Code
+from syncline.estimate import Software, model_text
+from syncline.estimate.software import choose, shipped
+from syncline.input.problem import error, raise_errors
+from syncline.models import accelerators
+from syncline.quantity import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncline.estimate import Machine
+    from syncline.models.architecture import Architecture
+
+FRAMEWORK = "megatron"
+"""The software whose constants count."""
+TOKENS = 1 << 22
+"""Tokens of a step without a batch, about: four million, as the largest models are trained with."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be divided, and among what."""
+
+    architecture: Architecture
+    machine: Machine
+    gpus: int
+    sequence: int
+    global_batch: int
+    """Sequences of a step."""
+    precision: str = "bf16"
+    """Of linear layers: bf16, fp8, mxfp8 or nvfp4."""
+    micro_batch: int = 8
+    """Largest micro-batch."""
+    virtual_stages: int = 12
+    """Most chunks of layers of a stage."""
+    context: int = 8
+    """Most ranks of a sequence."""
+    recompute: bool = True
+    """Whether layers may be recomputed."""
+    shard_parameters: bool = True
+    """Whether data-parallel ranks may divide parameters (ZeRO-3)."""
+    reserve: float = 0.04
+    """Part of the memory that stays free."""
+    keep: int = 10
+    """How many divisions are returned."""
+
+
+@dataclass(frozen=True)
+class Division:
+    """A way to divide the model, with its step and its memory."""
+
+    job: Mapping[str, Any]
+    """Axes, batches, recomputation, as the core names them."""
+    parts: Mapping[str, float]
+    """Seconds of a step by part, without ``step``."""
+    step_s: float
+    """Seconds of a step."""
+    memory: Mapping[str, int]
+    """Bytes of the fullest rank by kind, without ``total``."""
+    memory_bytes: int
+    """All of them."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search found."""
+
+    request: Request
+    best: tuple[Division, ...]
+    """The fastest divisions, the fastest one first."""
+    possible: int
+    """Divisions that model and batch allow."""
+    fitting: int
+    """Those that fit into memory."""
+    capacity: int
+    """Bytes of an accelerator that may be used."""
+
+    def mfu(self, division: Division) -> float:
+        """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
+        request = self.request
+        tokens = request.global_batch * request.sequence
+        peak = accelerators.find(request.machine.accelerator).peak_flop_per_s["bf16"]
+        return flop_per_token(request.architecture, request.sequence) * tokens / (division.step_s * request.gpus * peak)
+
+    def tokens_per_s(self, division: Division) -> float:
+        """Tokens a second of an accelerator."""
+        request = self.request
+        return request.global_batch * request.sequence / (division.step_s * request.gpus)
+
+
+def flop_per_token(architecture: Architecture, sequence: int) -> float:
+    """Operations of a token in forward and backward pass: 6 for each weight that it meets, and attention.
+
+    A causal mask hides half of the scores; a window hides more.
+    """
+    heads, size = architecture.heads, architecture.dimension
+    if architecture.latent is not None:
+        size = (architecture.latent.nope_dim + architecture.latent.rope_dim + architecture.latent.value_dim) // 2
+    scores = 0.0
+    for layer in range(architecture.layers):
+        window = architecture.window
+        limited = window is not None and (not window.full_every or (layer + 1) % window.full_every)
+        seen = min(window.tokens, sequence / 2) if limited and window is not None else sequence / 2
+        scores += 4 * seen * heads * size
+    return 6 * architecture.multiplied() + 3 * scores
+
+
+def batch_of(gpus: int, sequence: int) -> int:
+    """Sequences of a step if none are given: about :data:`TOKENS`, a power of two that all accelerators share."""
+    wanted = max(TOKENS // sequence, 1)
+    return max(1 << (wanted - 1).bit_length(), 1) if wanted >= gpus else 1 << max(gpus - 1, 0).bit_length()
+
+
+def search(request: Request, software: Software | None = None) -> Found:
+    """Searches all divisions that the crate ``estimate`` knows.
+
+    :raises SynclineError: none fits into memory, or model and batch allow none; kernels of the precision were not
+        measured.
+    """
+    constants = software or shipped()[choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK].constants
+    base = {
+        **_BASE,
+        "sequence": request.sequence,
+        "precision": request.precision,
+    }
+    space = {
+        "ranks": request.gpus,
+        "global_batch": request.global_batch,
+        "micro_batch": request.micro_batch,
+        "virtual_stages": request.virtual_stages,
+        "context": request.context,
+        "recompute": request.recompute,
+        "shard_parameters": request.shard_parameters,
+    }
+    capacity = int(request.machine.memory_bytes * (1 - request.reserve))
+    machine = request.machine
+    setting = (
+        model_text(request.architecture),
+        json.dumps(base),
+        json.dumps(space),
+        machine.cluster(),
+        constants.model_dump_json(),
+    )
+    best, possible, fitting, smallest = _core.search_parallel(
+        setting, machine.texts(), FRAMEWORK, capacity, request.keep
+    )
+    if not best:
+        _raise_none(request, possible, smallest, capacity)
+    return Found(request, tuple(_division(*each) for each in best), possible, fitting, capacity)
+
+
+_BASE: Mapping[str, Any] = {
+    "tensor": 1,
+    "sequence_parallel": False,
+    "pipeline": 1,
+    "virtual_stages": 1,
+    "split": "even",
+    "context": 1,
+    "expert": 1,
+    "expert_tensor": 1,
+    "data": 1,
+    "zero": 1,
+    "shard_group": 1,
+    "micro_batch": 1,
+    "micro_batches": 1,
+    "gradient_bytes": 4,
+    "recompute": "none",
+    "fused_attention": True,
+    "overlap": {"tensor": True, "gradients": True, "parameters": True, "pipeline": True},
+}
+
+
+def _division(job: str, parts: dict[str, float], memory: dict[str, int]) -> Division:
+    step, total = parts.pop("step"), memory.pop("total")
+    for kept in ("allocated", "reserved"):
+        memory.pop(kept)
+    return Division(json.loads(job), parts, step, memory, total)
+
+
+def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | None, capacity: int) -> None:
+    if smallest is None:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "model and batch cannot be divided among so many accelerators",
+                key="gpus",
+                found=str(request.gpus),
+                help=f"a global batch of {request.global_batch} has to be a multiple of the data-parallel ranks: "
+                "give another --gpus or --global-batch",
+            )
+        )
+    job, needed = json.loads(smallest[0]), smallest[1]
+    axes = ", ".join(f"{name} {job[name]}" for name in ("tensor", "pipeline", "context", "expert", "data"))
+    raise_errors(
+        error(
+            Code.BAD_VALUE,
+            f"none of {counted(possible, 'division')} fits into memory",
+            key="gpus",
+            found=str(request.gpus),
+            notes=[f"the smallest one needs {needed / 2**30:.1f} GiB of {capacity / 2**30:.1f}: {axes}"],
+            help="use more accelerators, ones with more memory, or shorter sequences",
+        )
+    )

@@ -1,0 +1,122 @@
+"""Clusters for estimates: kernels and NCCL of an accelerator, and the network between NVLink domains."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from syncline.codes import Code
+from syncline.input.problem import error, exception, nearest
+from syncline.models import accelerators
+from syncline.nccl import load as load_nccl
+from syncline.nccl.machine import to_core
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_KERNELS = files("syncline") / "data" / "kernels"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured on an accelerator."""
+
+    kernels: str
+    """The file of kernel models, which is named after the accelerator whose kernels were measured."""
+    nccl: str
+    """The machine of NCCL."""
+    domain: int
+    """Accelerators that NVLink joins in the machines that are sold."""
+    nic_bytes_per_s: float
+    """Rate of the network for each accelerator in these machines, in bytes per second."""
+
+
+MEASURED: Mapping[str, Measured] = {
+    "A100-SXM4-40GB": Measured("A100-SXM4-80GB", "a100-sxm", 8, 25e9),
+    "A100-SXM4-80GB": Measured("A100-SXM4-80GB", "a100-sxm", 8, 25e9),
+    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", 8, 50e9),
+    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", 8, 50e9),
+    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", 8, 50e9),
+    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", 72, 50e9),
+}
+"""Accelerators that estimates can be made for. An H200 has the kernels of an H100 with faster memory, and a GB200 those
+of a B200."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A cluster of one kind of accelerator."""
+
+    accelerator: str
+    """Its name, as in :data:`MEASURED`."""
+    domain: int
+    """Accelerators that NVLink joins."""
+    nic_bytes_per_s: float
+    """Rate of the network for each accelerator, in bytes per second."""
+    memory_bytes: float
+    """Memory of an accelerator."""
+    memory_bytes_per_s: float
+    """Rate of that memory."""
+    used: int | None = None
+    """How many accelerators of a domain jobs use that need several; without it, all."""
+
+    def texts(self) -> tuple[str, str, float, str]:
+        """Text and name of the file of kernel models, the ratio of memory rates, and NCCL's machine: for the core."""
+        name = MEASURED[self.accelerator].kernels
+        ratio = self.memory_bytes_per_s / accelerators.find(name).memory_bytes_per_s
+        return _kernels(name), f"{name}.json", round(ratio, 3), self._nccl()
+
+    def cluster(self) -> str:
+        """The cluster for the core."""
+        return json.dumps({"domain": self.used or self.domain})
+
+    def _nccl(self) -> str:
+        """NCCL's constants within a domain, and this cluster's network."""
+        machine = to_core(load_nccl(MEASURED[self.accelerator].nccl).content)
+        own = {"gpus": self.domain, "nics": self.domain, "nic_rate": self.nic_bytes_per_s}
+        return json.dumps({**machine, "network": {**machine["network"], **own}})
+
+
+def machine(accelerator: str, *, nic_bytes_per_s: float | None = None, domain: int | None = None) -> Machine:
+    """A cluster as it is sold, of an accelerator by any of its names.
+
+    :raises SynclineError: no kernels of the accelerator were measured.
+    """
+    name = known(accelerator)
+    measured, card = MEASURED[name], accelerators.find(name)
+    return Machine(
+        name,
+        domain or measured.domain,
+        nic_bytes_per_s or measured.nic_bytes_per_s,
+        card.memory_bytes,
+        card.memory_bytes_per_s,
+    )
+
+
+def known(accelerator: str) -> str:
+    """The name of an accelerator in :data:`MEASURED`, by any of its names.
+
+    :raises SynclineError: no kernels of the accelerator were measured.
+    """
+    for name in MEASURED:
+        if accelerator == name or accelerator in accelerators.find(name).aliases:
+            return name
+    names = [*MEASURED, *(alias for name in MEASURED for alias in accelerators.find(name).aliases)]
+    raise exception(
+        error(
+            Code.BAD_VALUE,
+            "no kernels of this accelerator were measured",
+            key="accelerator",
+            found=accelerator,
+            allowed=", ".join(MEASURED),
+            nearest=nearest(accelerator, names),
+        )
+    )
+
+
+@cache
+def _kernels(name: str) -> str:
+    return (_KERNELS / f"{name}.json").read_text("utf-8")

@@ -1,0 +1,38 @@
+"""Architectures as the core's estimates take them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from syncline.models.architecture import Architecture
+
+
+def model_text(architecture: Architecture, layers: int | None = None) -> str:
+    """An architecture for the core, as JSON; ``layers`` replaces its number of layers."""
+    window, latent, experts = architecture.window, architecture.latent, architecture.experts
+    attention: Any = "full"
+    if latent is not None:
+        attention = {"latent": latent.model_dump()}
+    elif window is not None:
+        attention = {"window": window.model_dump()}
+    kept = ("count", "top_k", "ffn", "shared_ffn", "dense_layers", "every")
+    return json.dumps(
+        {
+            "hidden": architecture.hidden,
+            "layers": layers or architecture.layers,
+            "heads": architecture.heads,
+            "kv_heads": architecture.keys_and_values,
+            "head_dim": architecture.dimension,
+            "ffn": architecture.ffn,
+            "gated": architecture.gated,
+            "vocab": architecture.vocab,
+            "tied": architecture.tied,
+            "rotary": architecture.positions == "rope",
+            "dropout": architecture.family == "gpt",
+            "attention": attention,
+            "experts": None if experts is None else {name: getattr(experts, name) for name in kept},
+            "prediction_layers": architecture.prediction_layers,
+        }
+    )

@@ -1,0 +1,145 @@
+"""Architectures of decoders: sizes, kinds of attention, experts. Estimates take them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from syncline.input.base import Strict, validation_error
+
+Count = Annotated[int, Field(ge=1, le=1 << 40)]
+Text = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Latent(Strict):
+    """Multi-head latent attention: ranks of its compressions, and dimensions of a head."""
+
+    query_rank: Annotated[int, Field(ge=0)]
+    """Rank to which queries are compressed; 0: they are not."""
+    kv_rank: Count
+    nope_dim: Count
+    rope_dim: Count
+    value_dim: Count
+
+
+class Window(Strict):
+    """Attention within a window of tokens."""
+
+    tokens: Count
+    full_every: Annotated[int, Field(ge=0)]
+    """One layer in so many attends to all tokens; 0: none."""
+
+
+class Experts(Strict):
+    """A mixture of experts."""
+
+    count: Count
+    top_k: Count
+    ffn: Count
+    """Width of a routed expert."""
+    shared: Annotated[int, Field(ge=0)]
+    """Experts that every token uses."""
+    shared_ffn: Annotated[int, Field(ge=0)]
+    """Width of all shared experts together."""
+    dense_layers: Annotated[int, Field(ge=0)]
+    """First layers, which have a dense MLP instead."""
+    every: Count
+    """After those, one layer in so many has experts; the others have a dense MLP."""
+
+
+class Architecture(Strict):
+    """The architecture of a decoder."""
+
+    family: Text
+    hidden: Count
+    layers: Count
+    heads: Count
+    kv_heads: Count | None = None
+    head_dim: Count | None = None
+    """Dimension of a head of queries and keys."""
+    ffn: Count
+    """Width of the dense MLP."""
+    gated: bool = False
+    vocab: Count
+    tied: bool = False
+    norm: Literal["layernorm", "rmsnorm"]
+    positions: Literal["learned", "rope", "alibi"]
+    biases: Literal["none", "all", "attention", "attention_input"] = "none"
+    attention: Literal["full", "sliding", "chunked", "latent"] = "full"
+    latent: Latent | None = None
+    window: Window | None = None
+    experts: Experts | None = None
+    prediction_layers: Annotated[int, Field(ge=0)] = 0
+    """Layers for multi-token prediction, beside ``layers``."""
+    parameters: Annotated[float, Field(gt=0)] | None = None
+    """Number of parameters that the source publishes."""
+    source: Text
+    note: Text | None = None
+
+    @model_validator(mode="after")
+    def _fit(self) -> Architecture:
+        if self.head_dim is None and self.hidden % self.heads:
+            raise validation_error("hidden is no multiple of heads", found=str(self.hidden), at=("hidden",))
+        if self.heads % self.keys_and_values:
+            raise validation_error("heads is no multiple of kv_heads", found=str(self.heads), at=("heads",))
+        if (self.attention == "latent") != (self.latent is not None):
+            raise validation_error("latent attention needs `latent`, and nothing else has it", at=("attention",))
+        return self
+
+    @property
+    def keys_and_values(self) -> int:
+        """Heads of keys and values."""
+        return self.kv_heads or self.heads
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of a head of queries and keys."""
+        return self.head_dim or self.hidden // self.heads
+
+    def with_experts(self, layers: int | None = None) -> int:
+        """How many of the first ``layers`` layers have experts; by default, of all."""
+        if self.experts is None:
+            return 0
+        return max(0, (layers or self.layers) - self.experts.dense_layers) // self.experts.every
+
+    def weights(self, layers: int | None = None) -> int:
+        """Parameters of ``layers`` layers, embedding and head, without layers for multi-token prediction.
+
+        Learned positions are counted for 2,048 tokens. Biases and norms are left out.
+        """
+        return self._weights(layers, active=False) + self._vocabulary(2 - self.tied) + self._positions()
+
+    def multiplied(self, layers: int | None = None) -> int:
+        """Weights with which each token is multiplied: those of its experts, and the head, but no embedding."""
+        return self._weights(layers, active=True) + self._vocabulary(1)
+
+    def _vocabulary(self, times: int) -> int:
+        return times * self.vocab * self.hidden
+
+    def _positions(self) -> int:
+        return 2048 * self.hidden if self.positions == "learned" else 0
+
+    def _weights(self, layers: int | None, *, active: bool) -> int:
+        layers = layers or self.layers
+        matrices = 3 if self.gated else 2
+        dense = matrices * self.hidden * self.ffn
+        found = layers * self._attention()
+        if self.experts is None:
+            return found + layers * dense
+        mixed = self.with_experts(layers)
+        routed = self.experts.top_k if active else self.experts.count
+        expert = matrices * self.hidden * (routed * self.experts.ffn + self.experts.shared_ffn)
+        return found + mixed * (expert + self.hidden * self.experts.count) + (layers - mixed) * dense
+
+    def _attention(self) -> int:
+        if self.latent is None:
+            return self.hidden * self.dimension * (2 * self.heads + 2 * self.keys_and_values)
+        at = self.latent
+        head = at.nope_dim + at.rope_dim
+        queries = (
+            (self.hidden + self.heads * head) * at.query_rank if at.query_rank else self.hidden * self.heads * head
+        )
+        compressed = self.hidden * (at.kv_rank + at.rope_dim)
+        expanded = at.kv_rank * self.heads * (at.nope_dim + at.value_dim)
+        return queries + compressed + expanded + self.heads * at.value_dim * self.hidden

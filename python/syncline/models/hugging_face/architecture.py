@@ -1,0 +1,158 @@
+"""Architectures from Hugging Face's ``config.json``, with experts and compressed keys and values.
+
+The decoders of :mod:`~.families` have more detail, and no experts; this reads what estimates need, for all of them.
+Source of keys and defaults: the configuration classes of ``transformers`` 4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from syncline.models.architecture import Architecture, Experts, Latent, Window
+from syncline.models.errors import ModelError, ModelErrorKind
+from syncline.models.hugging_face.keys import LAYERS, LONGEST, Keys
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KINDS = (
+    "llama",
+    "mistral",
+    "mixtral",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "qwen3_moe",
+    "deepseek_v2",
+    "deepseek_v3",
+    "kimi_k2",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+    "gpt_oss",
+    "nemotron",
+    "phi3",
+    "olmo2",
+    "gpt2",
+)
+"""Values of ``model_type`` that are read."""
+_TIED = ("gemma", "gemma2", "gemma3_text", "gpt2")
+_MULTIMODAL = "text_config"
+
+
+def architecture(config: Mapping[str, Any], name: str) -> Architecture:
+    """The architecture that a ``config.json`` describes.
+
+    Raises :class:`~syncline.models.errors.ModelError` with the key that is missing, wrong or not supported.
+    """
+    try:
+        return _read(config, name)
+    except ValidationError as problem:
+        first = problem.errors()[0]
+        message = str(first["msg"])
+        key = _KEYS.get(str(first["loc"][0]) if first["loc"] else "heads", "num_attention_heads")
+        raise ModelError(key, first.get("input"), message, problem=message) from None
+
+
+_KEYS = {"hidden": "hidden_size", "heads": "num_attention_heads", "layers": "num_hidden_layers"}
+"""Keys of files by the sizes of an architecture that are checked together."""
+
+
+def _read(config: Mapping[str, Any], name: str) -> Architecture:
+    values = config
+    if isinstance(config.get(_MULTIMODAL), dict):
+        values = config[_MULTIMODAL]
+    kind = values.get("model_type")
+    allowed = f"one of {', '.join(KINDS)}"
+    if kind is None:
+        raise ModelError("model_type", None, allowed, kind=ModelErrorKind.MISSING_KEY)
+    if kind not in KINDS:
+        raise ModelError("model_type", kind, allowed)
+    keys = Keys(values)
+    if kind == "gpt2":
+        return _gpt2(keys, name)
+    heads = keys.size("num_attention_heads")
+    latent = _latent(keys) if "kv_lora_rank" in values else None
+    return Architecture(
+        family=kind,
+        hidden=keys.size("hidden_size"),
+        layers=keys.size("num_hidden_layers", most=LAYERS),
+        heads=heads,
+        kv_heads=keys.size("num_key_value_heads", heads),
+        head_dim=_head(keys, latent),
+        ffn=keys.size("intermediate_size", most=LONGEST),
+        gated=kind != "nemotron",
+        vocab=keys.size("vocab_size", most=LONGEST),
+        tied=keys.flag("tie_word_embeddings", default=kind in _TIED),
+        norm="layernorm" if kind == "nemotron" else "rmsnorm",
+        positions="rope",
+        attention="latent" if latent else "sliding" if _window(keys, kind) else "full",
+        latent=latent,
+        window=_window(keys, kind),
+        experts=_experts(keys, kind),
+        prediction_layers=int(values.get("num_nextn_predict_layers") or 0),
+        source=name,
+    )
+
+
+def _gpt2(keys: Keys, name: str) -> Architecture:
+    hidden = keys.size("n_embd")
+    return Architecture(
+        family="gpt",
+        hidden=hidden,
+        layers=keys.size("n_layer", most=LAYERS),
+        heads=keys.size("n_head"),
+        ffn=keys.size("n_inner", 4 * hidden, most=LONGEST),
+        vocab=keys.size("vocab_size", most=LONGEST),
+        tied=True,
+        norm="layernorm",
+        positions="learned",
+        source=name,
+    )
+
+
+def _head(keys: Keys, latent: Latent | None) -> int | None:
+    if latent is not None:
+        return latent.nope_dim + latent.rope_dim
+    return keys.size("head_dim") if keys.values.get("head_dim") else None
+
+
+def _latent(keys: Keys) -> Latent:
+    return Latent(
+        query_rank=keys.size("q_lora_rank", 0) if keys.values.get("q_lora_rank") else 0,
+        kv_rank=keys.size("kv_lora_rank"),
+        nope_dim=keys.size("qk_nope_head_dim"),
+        rope_dim=keys.size("qk_rope_head_dim"),
+        value_dim=keys.size("v_head_dim"),
+    )
+
+
+def _window(keys: Keys, kind: str) -> Window | None:
+    """The window of attention: absent, or unused, in most files that have the key."""
+    if not keys.values.get("sliding_window") or keys.values.get("use_sliding_window") is False:
+        return None
+    every = {"gemma2": 2, "gpt_oss": 2, "gemma3_text": keys.size("sliding_window_pattern", 6)}
+    if kind not in (*every, "mistral", "mixtral", "phi3"):
+        return None
+    return Window(tokens=keys.size("sliding_window", most=LONGEST), full_every=every.get(kind, 0))
+
+
+def _experts(keys: Keys, kind: str) -> Experts | None:
+    values = keys.values
+    name = next((each for each in ("n_routed_experts", "num_local_experts", "num_experts") if values.get(each)), None)
+    if name is None:
+        return None
+    width = keys.size("moe_intermediate_size", keys.size("intermediate_size", most=LONGEST), most=LONGEST)
+    shared = values.get("n_shared_experts") or 0
+    shared_ffn = keys.size("shared_expert_intermediate_size", most=LONGEST) if kind == "qwen2_moe" else shared * width
+    return Experts(
+        count=keys.size(name),
+        top_k=keys.size("num_experts_per_tok", 2),
+        ffn=width,
+        shared=1 if kind == "qwen2_moe" else shared,
+        shared_ffn=shared_ffn,
+        dense_layers=int(values.get("first_k_dense_replace") or 0),
+        every=keys.size("decoder_sparse_step", 1),
+    )

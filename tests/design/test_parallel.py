@@ -1,0 +1,142 @@
+"""The search for the best division: beside all divisions by hand, estimates one by one, and a published recipe."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from syncline import _core
+from syncline.design.parallel import Request, search
+from syncline.design.parallel.screen import axes, reason
+from syncline.design.parallel.search import batch_of, flop_per_token
+from syncline.errors import SynclineError
+from syncline.estimate import machine, model_text, shipped
+from syncline.models.hugging_face.architecture import architecture
+from tests.conftest import Cli
+
+LLAMA_70B = {
+    "model_type": "llama",
+    "hidden_size": 8192,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "intermediate_size": 28672,
+    "vocab_size": 128256,
+}
+SMALL = {**LLAMA_70B, "hidden_size": 1024, "num_hidden_layers": 4, "num_attention_heads": 8, "intermediate_size": 4096}
+
+
+def request(config=LLAMA_70B, gpus=512, **changes):
+    given = {"sequence": 8192, "global_batch": 512, **changes}
+    return Request(architecture(config, "a model"), machine("H100"), gpus, **given)
+
+
+def test_all_divisions_are_tried():
+    """Four layers, eight heads, four accelerators, eight sequences in micro-batches of one or two, counted by hand."""
+    count = 0
+    for tensor in (1, 2, 4):
+        for pipeline in (1, 2, 4):
+            for context in (1, 2, 4):
+                if 4 % (tensor * pipeline * context):
+                    continue
+                data = 4 // (tensor * pipeline * context)
+                for chunks in range(1, 3) if pipeline > 1 else [1]:
+                    if chunks > 1 and 4 % (pipeline * chunks):
+                        continue
+                    for batch in (1, 2):
+                        steps = 8 // (data * batch)
+                        if 8 % (data * batch) or (chunks > 1 and steps % pipeline):
+                            continue
+                        # With and without recomputation, and of these with parameters divided.
+                        count += 2 * (2 if pipeline == 1 and data > 1 else 1)
+    asked = request(SMALL, 4, global_batch=8, micro_batch=2, virtual_stages=2, context=4, sequence=1024, keep=1000)
+    found = search(asked)
+    assert (found.possible, found.fitting, len(found.best)) == (count, count, count)
+
+
+def test_divisions_are_sorted_and_are_what_single_estimates_say():
+    found = search(request(keep=30))
+    steps = [each.step_s for each in found.best]
+    assert steps == sorted(steps)
+    software = shipped()["megatron"].constants.model_dump_json()
+    asked = found.request
+    for each in found.best[::7]:
+        job = json.dumps(dict(each.job))
+        alone = _core.Estimator(model_text(asked.architecture), job, asked.machine.cluster(), *asked.machine.texts())
+        assert alone.seconds(software) == pytest.approx(each.step_s, rel=1e-12)
+        assert alone.memory("megatron")[0]["total"] == each.memory_bytes <= found.capacity
+        assert sum(each.parts.values()) == pytest.approx(each.step_s)
+        assert sum(each.memory.values()) == each.memory_bytes
+
+
+def test_the_recipe_that_is_published_is_among_the_best():
+    """NVIDIA trains Llama 3 70B on H100 with tensor 4, pipeline 4, context 2 and 5 chunks a stage (Megatron-Bridge)."""
+    found = search(request(gpus=64, global_batch=128, keep=1000))
+    recipe = {"tensor": 4, "pipeline": 4, "context": 2, "virtual_stages": 5, "recompute": "none"}
+    places = [at for at, each in enumerate(found.best) if recipe.items() <= each.job.items()]
+    assert places and found.best[places[0]].step_s < 1.05 * found.best[0].step_s
+
+
+def test_what_does_not_fit_says_how_much_it_needs():
+    with pytest.raises(SynclineError, match=r"none of .* fits into memory") as found:
+        search(request(gpus=8))
+    # 70.6 billion parameters: 2 bytes, gradients of 4, and 12 of the optimizer, over 8 accelerators.
+    needed = float(found.value.diagnostics[0]["notes"][0].split("needs ")[1].split(" GiB")[0])
+    assert needed > 70.6e9 * 18 / 8 / 2**30
+
+
+def test_a_batch_that_does_not_divide_is_refused():
+    with pytest.raises(SynclineError, match="cannot be divided"):
+        search(request(SMALL, 5, global_batch=8, context=1))
+
+
+def test_batches_have_about_four_million_tokens():
+    assert batch_of(512, 8192) == 512
+    assert batch_of(8, 4096) == 1024
+    assert batch_of(2048, 8192) == 2048
+
+
+def test_operations_of_a_token_are_those_of_the_formula():
+    """SC21, appendix, with a causal mask: 72 l h^2 (1 + s / 12 h) + 6 h V."""
+    model = architecture(
+        {"model_type": "gpt2", "n_embd": 1024, "n_layer": 24, "n_head": 16, "vocab_size": 50000}, "gpt"
+    )
+    expected = 72 * 24 * 1024**2 * (1 + 2048 / (12 * 1024)) + 6 * 1024 * 50000
+    assert flop_per_token(model, 2048) == pytest.approx(expected)
+
+
+def test_the_reason_names_what_the_next_plan_spends_more_on():
+    found = search(request())
+    assert reason(found).startswith(
+        f"Beside {axes(found.best[1] if found.best[1].job['tensor'] != 8 else found.best[3])}"
+    )
+
+
+def test_the_command_answers_from_a_configuration(cli: Cli):
+    cli.write("config.json", json.dumps(LLAMA_70B))
+    found = cli("design", "parallel", "config.json", "--gpus", "512", "--top", "3")
+    assert found.returncode == 0, found.stderr
+    assert "on 512 accelerators" in found.stdout and "matrix products" in found.stdout
+    told = json.loads(cli("design", "parallel", "config.json", "--gpus", "512", "--json").stdout)["parallel"]
+    assert len(told["divisions"]) == 10
+    assert told["divisions"][0]["mfu"] == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{}", ["missing key", "model_type"]),
+        ('{"model_type": "bert"}', ["model_type", "bert", "llama"]),
+        (json.dumps({**LLAMA_70B, "hidden_size": "x"}), ["hidden_size"]),
+        (json.dumps({**LLAMA_70B, "num_key_value_heads": 7}), ["num_attention_heads", "kv_heads"]),
+        ("{", ["not valid JSON"]),
+        ("[]", ["not a mapping"]),
+        ("", ["not valid JSON"]),
+    ],
+)
+def test_bad_configurations_are_refused_by_name(cli: Cli, text, words):
+    cli.write("config.json", text)
+    found = cli("design", "parallel", "config.json", "--gpus", "8")
+    assert found.returncode in (2, 3)
+    assert all(word in found.stderr for word in words), found.stderr

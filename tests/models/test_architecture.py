@@ -1,0 +1,107 @@
+"""Architectures from Hugging Face's configurations have the parameters that were published."""
+
+from __future__ import annotations
+
+import pytest
+
+from syncline.models.errors import ModelError
+from syncline.models.hugging_face.architecture import architecture
+
+DEEPSEEK_V3 = {
+    "model_type": "deepseek_v3",
+    "hidden_size": 7168,
+    "num_hidden_layers": 61,
+    "num_attention_heads": 128,
+    "num_key_value_heads": 128,
+    "intermediate_size": 18432,
+    "moe_intermediate_size": 2048,
+    "n_routed_experts": 256,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 3,
+    "q_lora_rank": 1536,
+    "kv_lora_rank": 512,
+    "qk_nope_head_dim": 128,
+    "qk_rope_head_dim": 64,
+    "v_head_dim": 128,
+    "vocab_size": 129280,
+    "num_nextn_predict_layers": 1,
+}
+QWEN3_30B = {
+    "model_type": "qwen3_moe",
+    "hidden_size": 2048,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 4,
+    "head_dim": 128,
+    "intermediate_size": 6144,
+    "moe_intermediate_size": 768,
+    "num_experts": 128,
+    "num_experts_per_tok": 8,
+    "vocab_size": 151936,
+}
+MIXTRAL = {
+    "model_type": "mixtral",
+    "hidden_size": 4096,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "num_local_experts": 8,
+    "num_experts_per_tok": 2,
+    "vocab_size": 32000,
+    "sliding_window": None,
+}
+GPT_OSS = {
+    "model_type": "gpt_oss",
+    "hidden_size": 2880,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 64,
+    "intermediate_size": 2880,
+    "num_local_experts": 128,
+    "num_experts_per_tok": 4,
+    "sliding_window": 128,
+    "vocab_size": 201088,
+}
+
+
+@pytest.mark.parametrize(
+    ("config", "total", "active"),
+    [
+        (DEEPSEEK_V3, 671e9, 37e9),
+        (QWEN3_30B, 30.5e9, 3.3e9),
+        (MIXTRAL, 46.7e9, 12.9e9),
+        (GPT_OSS, 116.8e9, 5.1e9),
+    ],
+    ids=["deepseek-v3", "qwen3-30b", "mixtral", "gpt-oss"],
+)
+def test_models_have_the_published_parameters(config, total, active):
+    found = architecture(config, "a model")
+    assert found.weights() == pytest.approx(total, rel=0.01)
+    # Those of a token: some publications count the embedding, and some do not.
+    table = found.vocab * found.hidden
+    assert found.multiplied() * 0.97 < active < (found.multiplied() + table) * 1.03
+
+
+def test_windows_are_read_only_where_they_are_used():
+    assert architecture(GPT_OSS, "m").window.model_dump() == {"tokens": 128, "full_every": 2}
+    assert architecture(MIXTRAL, "m").window is None
+    assert architecture({**QWEN3_30B, "sliding_window": 4096, "use_sliding_window": False}, "m").window is None
+
+
+def test_the_text_part_of_a_model_counts():
+    assert architecture({"model_type": "gemma3", "text_config": QWEN3_30B}, "m").layers == 48
+
+
+def test_a_missing_key_is_named():
+    with pytest.raises(ModelError) as found:
+        architecture({name: value for name, value in MIXTRAL.items() if name != "vocab_size"}, "m")
+    assert found.value.key == "vocab_size"
+
+
+def test_sizes_that_do_not_fit_together_are_named():
+    with pytest.raises(ModelError, match="kv_heads") as found:
+        architecture({**QWEN3_30B, "num_key_value_heads": 5}, "m")
+    assert found.value.key == "num_attention_heads"
