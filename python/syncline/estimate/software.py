@@ -53,6 +53,17 @@ class Software(Strict):
     """Part of messages between stages that is not hidden where they overlap."""
 
 
+class Errors(Strict):
+    """How far estimates were from measured steps, ``|estimated / measured - 1|``, of models that no fit had seen."""
+
+    rows: Annotated[int, Field(ge=1)]
+    """Measured steps."""
+    median: Annotated[float, Field(ge=0)]
+    p90: Annotated[float, Field(ge=0)]
+    """90th percentile."""
+    largest: Annotated[float, Field(ge=0)]
+
+
 class ConstantSet(Strict):
     """The constants of some frameworks on some accelerators."""
 
@@ -64,6 +75,8 @@ class ConstantSet(Strict):
     """What they were fitted to."""
     rows: Annotated[int, Field(ge=0)] = 0
     """How many rows."""
+    errors: Errors | None = None
+    """Errors with a model left out of the fit at a time; absent where there is only one model."""
 
 
 class SoftwareFile(Strict):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline.errors import SynclineError
 from syncline.estimate import software as stacks
-from syncline.estimate.software import ConstantSet, Software
+from syncline.estimate.software import ConstantSet, Errors, Software
 from syncline.validation.estimates import estimator, predicted, predictor
 
 if TYPE_CHECKING:
@@ -165,7 +166,8 @@ def fit(calibration: Calibration, jobs: Sequence[tuple[_core.Estimator, float]])
 def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | None = None) -> dict[str, ConstantSet]:
     """All sets, fitted to the rows that name them; ``without`` leaves out a model, ``only`` fits a single set.
 
-    Rows that are refused are left out.
+    Rows that are refused are left out. Without these arguments, the errors of each set are found, too, which takes a
+    fit for each model.
 
     :raises SynclineError: the package `scipy` is not installed.
     """
@@ -173,19 +175,46 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
     for name, calibration in CALIBRATIONS.items():
         if only is not None and name != only:
             continue
-        jobs = _jobs(calibration, [row for row in rows if row.run.model != without])
-        constants = fit(calibration, jobs) if jobs else calibration.start
+        jobs = _jobs(calibration, rows)
+        kept = [job for job in jobs if job.model != without]
         sets[name] = ConstantSet(
             frameworks=list(calibration.frameworks),
             accelerators=list(calibration.accelerators),
-            constants=constants,
+            constants=_fitted(calibration, kept),
             calibrated=f"rows of runs.csv with `{calibration.rows}` in `calibrates`",
-            rows=len(jobs),
+            rows=len(kept),
+            errors=_errors(calibration, jobs) if without is None and only is None else None,
         )
     return sets
 
 
-def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[tuple[_core.Estimator, float]]:
+@dataclass(frozen=True)
+class _Job:
+    model: str
+    estimated: _core.Estimator
+    measured_s: float
+
+
+def _fitted(calibration: Calibration, jobs: Sequence[_Job]) -> Software:
+    return fit(calibration, [(job.estimated, job.measured_s) for job in jobs]) if jobs else calibration.start
+
+
+def _errors(calibration: Calibration, jobs: Sequence[_Job]) -> Errors | None:
+    """The errors of each model's rows with constants that were fitted to the rows of the others."""
+    models = sorted({job.model for job in jobs})
+    if len(models) < 2:
+        return None
+    found = []
+    for model in models:
+        constants = _fitted(calibration, [job for job in jobs if job.model != model]).model_dump_json()
+        found += [abs(job.estimated.seconds(constants) / job.measured_s - 1) for job in jobs if job.model == model]
+    deciles = statistics.quantiles(found, n=10, method="inclusive") if len(found) > 1 else [found[0]] * 9
+    shown = (round(value, 4) for value in (statistics.median(found), deciles[8], max(found)))
+    median, p90, largest = shown
+    return Errors(rows=len(found), median=median, p90=p90, largest=largest)
+
+
+def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[_Job]:
     found = []
     for row in rows:
         run = row.run
@@ -194,7 +223,7 @@ def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[tuple[_core.Est
         if run.step_s is None or not row.cluster.accelerator.startswith(calibration.accelerators):
             continue
         try:
-            found.append((estimator(run, row.model, row.cluster), run.step_s))
+            found.append(_Job(run.model, estimator(run, row.model, row.cluster), run.step_s))
         except SynclineError:
             continue
     return found

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syncline.estimate import Machine
+    from syncline.estimate.software import Errors
     from syncline.models.architecture import Architecture
 
 FRAMEWORK = "megatron"
@@ -83,6 +84,8 @@ class Found:
     """Those that fit into memory."""
     capacity: int
     """Bytes of an accelerator that may be used."""
+    errors: Errors | None = None
+    """Errors of such estimates on measured steps of dense models; None if they are not known."""
 
     def mfu(self, division: Division) -> float:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
@@ -126,7 +129,8 @@ def search(request: Request, software: Software | None = None) -> Found:
     :raises SynclineError: none fits into memory, or model and batch allow none; kernels of the precision were not
         measured.
     """
-    constants = software or shipped()[choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK].constants
+    chosen = shipped()[choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK]
+    constants = software or chosen.constants
     base = {
         **_BASE,
         "sequence": request.sequence,
@@ -155,7 +159,9 @@ def search(request: Request, software: Software | None = None) -> Found:
     )
     if not best:
         _raise_none(request, possible, smallest, capacity)
-    return Found(request, tuple(_division(*each) for each in best), possible, fitting, capacity)
+    # Models with experts did not calibrate these constants.
+    errors = chosen.errors if software is None and request.architecture.experts is None else None
+    return Found(request, tuple(_division(*each) for each in best), possible, fitting, capacity, errors)
 
 
 _BASE: Mapping[str, Any] = {
