@@ -102,8 +102,8 @@ def nccl_calibrate_network(
 def nccl_calibrate(measured: list[tuple[str, list[tuple[int, int, int, float]]]]) -> list[str | None]: ...
 
 class Estimator:
-    def __init__(
-        self,
+    @staticmethod
+    def of(
         model: str,
         job: str,
         cluster: str,
@@ -111,7 +111,7 @@ class Estimator:
         name: str,
         memory_ratio: float,
         nccl: str,
-    ) -> None: ...
+    ) -> Estimator: ...
     def seconds(self, software: str) -> float: ...
     def step(self, software: str) -> tuple[dict[str, float], list[float]]: ...
     def memory(self, framework: str, stage: int | None = None) -> tuple[dict[str, int], int]: ...

@@ -63,7 +63,7 @@ def test_divisions_are_sorted_and_are_what_single_estimates_say():
     asked = found.request
     for each in found.best[::7]:
         job = json.dumps(dict(each.job))
-        alone = _core.Estimator(model_text(asked.architecture), job, asked.machine.cluster(), *asked.machine.texts())
+        alone = _core.Estimator.of(model_text(asked.architecture), job, asked.machine.cluster(), *asked.machine.texts())
         assert alone.seconds(software) == pytest.approx(each.step_s, rel=1e-12)
         assert alone.memory("megatron")[0]["total"] == each.memory_bytes <= found.capacity
         assert sum(each.parts.values()) == pytest.approx(each.step_s)

@@ -35,9 +35,9 @@ struct Estimator {
 impl Estimator {
     /// A job. Arguments are JSON, as the types of the crate `estimate` say; `kernels` is the text of a file of kernel models,
     /// named `name`, whose memory is `memory_ratio` times as fast here.
-    #[new]
+    #[staticmethod]
     #[expect(clippy::too_many_arguments, reason = "all that a job has")]
-    fn new(
+    fn of(
         py: Python<'_>,
         model: &str,
         job: &str,

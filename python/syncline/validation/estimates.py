@@ -84,7 +84,7 @@ def estimator(run: Run, architecture: Architecture, cluster: Cluster) -> _core.E
     """
     on = machine(cluster)
     model = model_text(architecture, run.layers)
-    return _core.Estimator(model, json.dumps(job(run)), on.cluster(), *on.texts())
+    return _core.Estimator.of(model, json.dumps(job(run)), on.cluster(), *on.texts())
 
 
 def predictor(sets: Mapping[str, ConstantSet] | None = None) -> Predict:
