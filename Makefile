@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: validate training-software help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel nccl-machines web schema transcripts clean
+.PHONY: validate training-software help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-estimate bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel nccl-machines web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -82,6 +82,9 @@ bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to re
 	cargo bench --quiet --locked -p syncline-astra-compat --bench speed
 	$(BIN)/python benches/scale.py
 	$(BIN)/python benches/start_up.py
+
+bench-estimate: setup ## divisions of language models that are estimated in a minute
+	$(BIN)/python benches/estimate.py
 
 bench-flow: ## speed of the flow model beside SimGrid, where that is installed; ARGS=--all for its large cases, too
 	$(PYTHON) benches/flow.py $(ARGS)
