@@ -97,6 +97,23 @@ def test_batches_have_about_four_million_tokens():
     assert batch_of(2048, 8192) == 2048
 
 
+@pytest.mark.parametrize("gpus", [1, 6, 24, 72, 720, 997, 1536, 1_000_000])
+def test_every_accelerator_can_have_equal_parts_of_a_batch_by_default(gpus):
+    """72 accelerators of one NVLink domain, too: a power of two would leave eight data-parallel ranks at most."""
+    batch = batch_of(gpus, 8192)
+    assert batch % gpus == 0 and max(512, gpus) <= batch < 2 * max(512, gpus)
+
+
+def test_a_window_hides_the_scores_before_it():
+    """Counted token by token: the first ones of a sequence see less than a window."""
+    config = {**SMALL, "model_type": "mistral", "sliding_window": 4096}
+    model = architecture(config, "a model")
+    plain = flop_per_token(model, 1) - 12 * 0.5 * 4 * 1024
+    for sequence in (2048, 4096, 6000, 8192, 65536):
+        seen = sum(min(token, 4096) for token in range(1, sequence + 1)) / sequence
+        assert flop_per_token(model, sequence) - plain == pytest.approx(12 * 4 * 1024 * seen, rel=1e-3)
+
+
 def test_operations_of_a_token_are_those_of_the_formula():
     """SC21, appendix, with a causal mask: 72 l h^2 (1 + s / 12 h) + 6 h V."""
     model = architecture(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FRAMEWORK = "megatron"
 """The software whose constants count."""
 TOKENS = 1 << 22
-"""Tokens of a step without a batch, about: four million, as the largest models are trained with."""
+"""Fewest tokens of a step without a batch: four million, as the largest models are trained with."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Found:
 def flop_per_token(architecture: Architecture, sequence: int) -> float:
     """Operations of a token in forward and backward pass: 6 for each weight that it meets, and attention.
 
-    A causal mask hides half of the scores; a window hides more.
+    A causal mask hides half of the scores, and a window all of those before it.
     """
     heads, size = architecture.heads, architecture.dimension
     if architecture.latent is not None:
@@ -112,15 +112,21 @@ def flop_per_token(architecture: Architecture, sequence: int) -> float:
     for layer in range(architecture.layers):
         window = architecture.window
         limited = window is not None and (not window.full_every or (layer + 1) % window.full_every)
-        seen = min(window.tokens, sequence / 2) if limited and window is not None else sequence / 2
+        # The first tokens of a sequence see less than a window.
+        within = min(window.tokens, sequence) if limited and window is not None else sequence
+        seen = within * (1 - within / (2 * sequence))
         scores += 4 * seen * heads * size
     return 6 * architecture.multiplied() + 3 * scores
 
 
 def batch_of(gpus: int, sequence: int) -> int:
-    """Sequences of a step if none are given: about :data:`TOKENS`, a power of two that all accelerators share."""
-    wanted = max(TOKENS // sequence, 1)
-    return max(1 << (wanted - 1).bit_length(), 1) if wanted >= gpus else 1 << max(gpus - 1, 0).bit_length()
+    """Sequences of a step if none are given: at least :data:`TOKENS`, in equal numbers for all accelerators.
+
+    It is the odd part of their number times a power of two, and at least one for each accelerator.
+    """
+    odd = gpus // (gpus & -gpus)
+    wanted = -(-max(TOKENS // sequence, gpus) // odd)
+    return odd << (wanted - 1).bit_length()
 
 
 def search(request: Request, software: Software | None = None) -> Found:
