@@ -105,3 +105,30 @@ def test_sizes_that_do_not_fit_together_are_named():
     with pytest.raises(ModelError, match="kv_heads") as found:
         architecture({**QWEN3_30B, "num_key_value_heads": 5}, "m")
     assert found.value.key == "num_attention_heads"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "allowed"),
+    [
+        ("first_k_dense_replace", "x", "from 0 to 10000"),
+        ("first_k_dense_replace", float("inf"), "from 0 to 10000"),
+        ("num_nextn_predict_layers", 99_999_999_999, "from 0 to 10000"),
+        ("num_nextn_predict_layers", True, "from 0 to 10000"),
+        ("n_shared_experts", -1, "from 0 to 65536"),
+        ("num_experts_per_tok", 257, "from 1 to 256"),
+        ("q_lora_rank", "x", "from 0 to"),
+    ],
+)
+def test_a_size_that_no_model_has_is_named_with_what_is_allowed(key, value, allowed):
+    with pytest.raises(ModelError) as found:
+        architecture({**DEEPSEEK_V3, key: value}, "m")
+    assert found.value.key == key and allowed in found.value.allowed
+
+
+def test_layers_with_experts_are_those_whose_number_is_a_multiple():
+    """As the core counts them: of layers 1 to 6, the first of which is dense, numbers 2, 4 and 6 have experts."""
+    model = architecture({**QWEN3_30B, "num_hidden_layers": 6, "decoder_sparse_step": 2}, "m")
+    assert model.with_experts() == 3
+    first_dense = model.model_copy(update={"experts": model.experts.model_copy(update={"dense_layers": 1})})
+    assert first_dense.with_experts() == 3
+    assert first_dense.with_experts(3) == 1

@@ -45,7 +45,7 @@ class Experts(Strict):
     dense_layers: Annotated[int, Field(ge=0)]
     """First layers, which have a dense MLP instead."""
     every: Count
-    """After those, one layer in so many has experts; the others have a dense MLP."""
+    """After those, each layer whose number from 1 is a multiple of this has experts; the others have a dense MLP."""
 
 
 class Architecture(Strict):
@@ -101,7 +101,8 @@ class Architecture(Strict):
         """How many of the first ``layers`` layers have experts; by default, of all."""
         if self.experts is None:
             return 0
-        return max(0, (layers or self.layers) - self.experts.dense_layers) // self.experts.every
+        every = self.experts.every
+        return max(0, (layers or self.layers) // every - self.experts.dense_layers // every)
 
     def weights(self, layers: int | None = None) -> int:
         """Parameters of ``layers`` layers, embedding and head, without layers for multi-token prediction.

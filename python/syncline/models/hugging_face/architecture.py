@@ -38,6 +38,8 @@ KINDS = (
     "gpt2",
 )
 """Values of ``model_type`` that are read."""
+EXPERTS = 1 << 16
+"""Most experts of a layer."""
 _TIED = ("gemma", "gemma2", "gemma3_text", "gpt2")
 _MULTIMODAL = "text_config"
 
@@ -92,7 +94,7 @@ def _read(config: Mapping[str, Any], name: str) -> Architecture:
         latent=latent,
         window=_window(keys, kind),
         experts=_experts(keys, kind),
-        prediction_layers=int(values.get("num_nextn_predict_layers") or 0),
+        prediction_layers=keys.number("num_nextn_predict_layers", most=LAYERS),
         source=name,
     )
 
@@ -121,7 +123,7 @@ def _head(keys: Keys, latent: Latent | None) -> int | None:
 
 def _latent(keys: Keys) -> Latent:
     return Latent(
-        query_rank=keys.size("q_lora_rank", 0) if keys.values.get("q_lora_rank") else 0,
+        query_rank=keys.number("q_lora_rank"),
         kv_rank=keys.size("kv_lora_rank"),
         nope_dim=keys.size("qk_nope_head_dim"),
         rope_dim=keys.size("qk_rope_head_dim"),
@@ -145,14 +147,15 @@ def _experts(keys: Keys, kind: str) -> Experts | None:
     if name is None:
         return None
     width = keys.size("moe_intermediate_size", keys.size("intermediate_size", most=LONGEST), most=LONGEST)
-    shared = values.get("n_shared_experts") or 0
+    shared = keys.number("n_shared_experts", most=EXPERTS)
     shared_ffn = keys.size("shared_expert_intermediate_size", most=LONGEST) if kind == "qwen2_moe" else shared * width
+    count = keys.size(name, most=EXPERTS)
     return Experts(
-        count=keys.size(name),
-        top_k=keys.size("num_experts_per_tok", 2),
+        count=count,
+        top_k=keys.size("num_experts_per_tok", min(2, count), most=count),
         ffn=width,
         shared=1 if kind == "qwen2_moe" else shared,
         shared_ffn=shared_ffn,
-        dense_layers=int(values.get("first_k_dense_replace") or 0),
+        dense_layers=keys.number("first_k_dense_replace", most=LAYERS),
         every=keys.size("decoder_sparse_step", 1),
     )

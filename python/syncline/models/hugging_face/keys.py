@@ -57,6 +57,15 @@ class Keys:
             raise ModelError(key, found, allowed)
         return found
 
+    def number(self, key: str, *, most: int = WIDEST) -> int:
+        """A whole number from 0 to ``most``; 0 if the key is absent or null."""
+        found = self.values.get(key)
+        if found is None:
+            return 0
+        if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= most:
+            raise ModelError(key, found, f"a whole number from 0 to {most}")
+        return found
+
     def flag(self, key: str, *, default: bool) -> bool:
         """A boolean; ``default`` if the key is absent."""
         found = self.values.get(key, default)
