@@ -49,7 +49,7 @@ def test_all_divisions_are_tried():
                         if 8 % (data * batch) or (chunks > 1 and steps % pipeline):
                             continue
                         # With and without recomputation, and of these with parameters divided.
-                        count += 2 * (2 if pipeline == 1 and data > 1 else 1)
+                        count += 2 * (2 if pipeline == 1 and data * context > 1 else 1)
     asked = request(SMALL, 4, global_batch=8, micro_batch=2, virtual_stages=2, context=4, sequence=1024, keep=1000)
     found = search(asked)
     assert (found.possible, found.fitting, len(found.best)) == (count, count, count)
@@ -124,10 +124,17 @@ def test_operations_of_a_token_are_those_of_the_formula():
 
 
 def test_the_reason_names_what_the_next_plan_spends_more_on():
-    found = search(request())
-    assert reason(found).startswith(
-        f"Beside {axes(found.best[1] if found.best[1].job['tensor'] != 8 else found.best[3])}"
-    )
+    found = search(request(keep=40))
+    names = ("tensor", "pipeline", "context", "data")
+    best, *others = found.best
+    other = next(each for each in others if [each.job[name] for name in names] != [best.job[name] for name in names])
+    assert reason(found).startswith(f"Beside {axes(other)}, which takes")
+
+
+def test_tensor_parallel_ranks_are_whole_parts_of_a_domain():
+    """Of 96 accelerators in servers of 8, groups of 3 or 6 would lie across servers."""
+    found = search(request({**SMALL, "num_attention_heads": 96, "hidden_size": 12288, "head_dim": 128}, 96, keep=1000))
+    assert {each.job["tensor"] for each in found.best} <= {1, 2, 4, 8}
 
 
 def test_the_command_answers_from_a_configuration(cli: Cli):

@@ -1,12 +1,15 @@
 //! Jobs that no cluster can run.
 
 use crate::job::Job;
-use crate::model::Model;
+use crate::model::{Attention, Model};
 use syncline_diagnostics::{Code, Diagnostic};
 
 /// All reasons why a job cannot run, each with a value that works.
 pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
+    let mut found = zeros(model, job);
+    if !found.is_empty() {
+        return found;
+    }
     let mut divides = |key: &str, parts: u64, whole: u64, what: &str| {
         if parts == 0 || !whole.is_multiple_of(parts) {
             found.push(
@@ -21,6 +24,11 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     divides("tensor", u64::from(job.tensor), model.heads, "heads");
     if job.tensor > 1 {
         divides("tensor", u64::from(job.tensor), model.ffn, "elements of the feed-forward block");
+    }
+    if !matches!(model.attention, Attention::Latent(_))
+        && !u64::from(job.tensor).is_multiple_of(model.kv_heads.max(1))
+    {
+        divides("tensor", u64::from(job.tensor), model.kv_heads, "heads of keys and values");
     }
     divides("context", u64::from(job.context), job.sequence, "tokens of a sequence");
     if let Some(experts) = model.experts {
@@ -58,10 +66,54 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     found
 }
 
+/// Numbers that are at least one, and products of ranks that can be counted.
+fn zeros(model: &Model, job: &Job) -> Vec<Diagnostic> {
+    let counts = [
+        ("tensor", u64::from(job.tensor)),
+        ("pipeline", u64::from(job.pipeline)),
+        ("virtual_stages", u64::from(job.virtual_stages)),
+        ("context", u64::from(job.context)),
+        ("expert", u64::from(job.expert)),
+        ("expert_tensor", u64::from(job.expert_tensor)),
+        ("data", u64::from(job.data)),
+        ("shard_group", u64::from(job.shard_group)),
+        ("micro_batch", u64::from(job.micro_batch)),
+        ("micro_batches", u64::from(job.micro_batches)),
+        ("sequence", job.sequence),
+        ("layers", u64::from(model.layers)),
+        ("hidden", model.hidden),
+        ("heads", model.heads),
+        ("kv_heads", model.kv_heads),
+        ("head_dim", model.head_dim),
+        ("vocab", model.vocab),
+    ];
+    let mut found: Vec<_> = counts
+        .iter()
+        .filter(|(_, count)| *count == 0)
+        .map(|(key, _)| {
+            Diagnostic::error(Code::BadValue, "not a number from one")
+                .key(*key)
+                .found("0")
+                .help(format!("write {key}: 1"))
+        })
+        .collect();
+    let ranks = [job.pipeline, job.context, job.data]
+        .iter()
+        .try_fold(job.tensor, |product, &each| product.checked_mul(each));
+    if ranks.is_none() {
+        found.push(
+            Diagnostic::error(Code::BadValue, "too many ranks").key("data").found(job.data.to_string()),
+        );
+    }
+    found
+}
+
 /// The divisor of `whole` that is nearest to `wanted`, the smaller one of two.
 fn nearest_divisor(whole: u64, wanted: u64) -> u64 {
-    (1..=whole)
+    (1..)
+        .take_while(|each| each * each <= whole)
         .filter(|each| whole.is_multiple_of(*each))
-        .min_by_key(|each| each.abs_diff(wanted))
+        .flat_map(|each| [each, whole / each])
+        .min_by_key(|each| (each.abs_diff(wanted), *each))
         .unwrap_or(1)
 }

@@ -39,7 +39,7 @@ impl Held {
                 Block::Output => held.dense += model.table_parameters() as f64 / tensor,
                 Block::Layer(number) => {
                     let experts = model.has_experts(number.min(model.layers - 1));
-                    held.dense += model.dense_parameters(experts) as f64 / tensor;
+                    held.dense += model.rank_parameters(experts, u64::from(job.tensor)) as f64;
                     if experts {
                         held.experts +=
                             model.expert_parameters() as f64 / f64::from(job.expert * job.expert_tensor);
@@ -55,51 +55,67 @@ impl<C: Costs> Setting<'_, C> {
     /// The exchanges of a step whose micro-batches take `backward_s` in the backward pass and `step_s` in all.
     pub(crate) fn exchange(&self, held: Held, backward_s: f64, step_s: f64) -> Exchange {
         let job = self.job;
-        if job.adapters.is_some() {
-            return Exchange::default();
-        }
         let dense = self.replicas();
-        let experts =
-            Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.cluster.domain);
+        let experts = Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.domain());
         let gradient = f64::from(job.gradient_bytes);
         let parameter = 2.0;
         let both = |collective, bytes: f64, groups: (Group, Group)| {
             self.collective(collective, held.dense * bytes, groups.0)
                 + self.collective(collective, held.experts * bytes, groups.1)
         };
-        let update_s = self.update(held);
         let exposed = |overlaps: bool| if overlaps { self.software.data_exposed } else { 1.0 };
-        if job.zero >= 3 {
-            // Every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3).
-            let groups = (self.shards(), experts);
-            let once = 2.0 * both(Collective::AllGather, parameter, groups)
-                + both(Collective::ReduceScatter, gradient, groups);
-            let whole_s = once * f64::from(job.micro_batches);
-            // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
-            let least = once / f64::from(self.model.layers.max(1));
-            let hidden = (1.0 - exposed(job.overlap.parameters)) * step_s;
-            let mut exposed_s = (whole_s - hidden).max(least);
-            if self.hybrid() {
-                exposed_s +=
-                    self.collective(Collective::AllReduce, held.dense * gradient, self.across_shards())
-                        / f64::from(job.shard_group);
-            }
-            return Exchange { whole_s, exposed_s, update_s };
-        }
-        if job.zero == 0 {
-            let whole_s = both(Collective::AllReduce, gradient, (dense, experts));
-            let hidden = if job.overlap.gradients { backward_s } else { 0.0 };
-            let exposed_s = (whole_s * exposed(job.overlap.gradients)).max(whole_s - hidden);
-            return Exchange { whole_s, exposed_s, update_s };
-        }
-        let gradients = both(Collective::ReduceScatter, gradient, (dense, experts));
-        let parameters = both(Collective::AllGather, parameter, (self.shards(), experts));
+        // What is not hidden of an exchange that hides behind `behind` seconds of computing.
         let hide = |seconds: f64, overlaps: bool, behind: f64| {
             (seconds * exposed(overlaps)).max(if overlaps { seconds - behind } else { 0.0 })
         };
+        if job.adapters.is_some() {
+            // Frozen parameters have no gradients and no update; ZeRO-3 gathers them all the same.
+            if job.zero < 3 {
+                return Exchange::default();
+            }
+            let gathered = both(Collective::AllGather, parameter, (self.shards(), experts));
+            let whole_s = 2.0 * gathered * f64::from(job.micro_batches);
+            let exposed_s = hide(whole_s, job.overlap.parameters, step_s);
+            return Exchange { whole_s, exposed_s, update_s: 0.0 };
+        }
+        let update_s = self.update(held);
+        if job.zero >= 3 {
+            // Every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
+            // pipeline, parameters stay gathered, and gradients are reduced once.
+            let groups = (self.shards(), experts);
+            let gathers = both(Collective::AllGather, parameter, groups);
+            let reduces = both(Collective::ReduceScatter, gradient, groups);
+            let (gathered, times) =
+                if job.pipeline > 1 { (gathers, 1.0) } else { (2.0 * gathers, f64::from(job.micro_batches)) };
+            // Ranks that hold the same part sum its gradients (HSDP).
+            let across = if self.hybrid() {
+                let part = held.dense * gradient / f64::from(job.shard_group.max(1));
+                self.collective(Collective::AllReduce, part, self.across_shards())
+            } else {
+                0.0
+            };
+            let (gathered, reduced) = (gathered * times, reduces * times + across);
+            let whole_s = gathered + reduced;
+            // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
+            let least = whole_s / times / f64::from(self.model.layers.max(1));
+            let exposed_s =
+                gathered * exposed(job.overlap.parameters) + reduced * exposed(job.overlap.gradients);
+            let overlaps = job.overlap.parameters && job.overlap.gradients;
+            let beyond = if overlaps { whole_s - step_s } else { 0.0 };
+            return Exchange { whole_s, exposed_s: exposed_s.max(beyond).max(least), update_s };
+        }
+        if job.zero == 0 {
+            let whole_s = both(Collective::AllReduce, gradient, (dense, experts));
+            let exposed_s = hide(whole_s, job.overlap.gradients, backward_s);
+            return Exchange { whole_s, exposed_s, update_s };
+        }
+        // ZeRO-2 keeps only its part of the sum of gradients, so every micro-batch reduces its own.
+        let times = if job.zero == 2 { f64::from(job.micro_batches) } else { 1.0 };
+        let gradients = times * both(Collective::ReduceScatter, gradient, (dense, experts));
+        let parameters = both(Collective::AllGather, parameter, (self.shards(), experts));
         Exchange {
             whole_s: gradients + parameters,
-            exposed_s: hide(gradients, job.overlap.gradients, backward_s)
+            exposed_s: hide(gradients, job.overlap.gradients, backward_s * times)
                 + hide(parameters, job.overlap.parameters, backward_s / 2.0),
             update_s,
         }
@@ -114,7 +130,7 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Ranks that sum the same gradients.
     fn replicas(&self) -> Group {
-        Group::strided(self.job.replicas(), self.job.tensor, self.cluster.domain)
+        Group::strided(self.job.replicas(), self.job.tensor, self.domain())
     }
 
     /// Whether fewer ranks than have copies divide one of them.
@@ -124,13 +140,13 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Ranks that divide what ZeRO divides.
     fn shards(&self) -> Group {
-        Group::strided(self.job.shard_group.min(self.job.replicas()), self.job.tensor, self.cluster.domain)
+        Group::strided(self.job.shard_group.min(self.job.replicas()), self.job.tensor, self.domain())
     }
 
     /// Ranks that hold the same part.
     fn across_shards(&self) -> Group {
         let parts = self.job.shard_group.max(1);
-        Group::strided(self.job.replicas().div_ceil(parts), self.job.tensor * parts, self.cluster.domain)
+        Group::strided(self.job.replicas().div_ceil(parts), self.job.tensor * parts, self.domain())
     }
 
     /// The optimizer reads and writes its states, reads gradients, and writes parameters: Adam has two moments and a copy of
@@ -144,9 +160,8 @@ impl<C: Costs> Setting<'_, C> {
             (1.0, 1.0)
         };
         let updated = held.dense / dense.max(1.0) + held.experts / experts.max(1.0);
-        // Gradients are set to zero for the next step, and their norm is computed before.
-        let swept = (held.dense + held.experts) * f64::from(job.gradient_bytes);
-        let divided = if job.zero >= 2 { dense.max(1.0) } else { 1.0 };
-        self.costs.memory(updated * states + swept / divided)
+        // Gradients are set to zero for the next step; those that a rank updates are read for their norm before.
+        let held = if job.zero >= 2 { updated } else { held.dense + held.experts };
+        self.costs.memory(updated * states + (held + updated) * f64::from(job.gradient_bytes))
     }
 }

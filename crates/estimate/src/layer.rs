@@ -1,6 +1,6 @@
 //! The time of a layer on one rank.
 
-use crate::job::{Job, Recompute};
+use crate::job::{Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software};
 use crate::model::Model;
 use crate::work::{LayerWork, Linear, layer_work};
@@ -81,6 +81,11 @@ pub(crate) struct Setting<'a, C: Costs> {
 }
 
 impl<C: Costs> Setting<'_, C> {
+    /// Ranks of an NVLink domain, of which a small job has only some.
+    pub(crate) fn domain(&self) -> u32 {
+        self.cluster.domain.min(self.job.ranks())
+    }
+
     /// The time of a layer.
     pub(crate) fn layer(&self, number: u32) -> Layer {
         let work = layer_work(self.model, self.job, number);
@@ -111,7 +116,7 @@ impl<C: Costs> Setting<'_, C> {
             products: work.linears.iter().map(|each| self.product(Product::Forward, each)).sum::<f64>(),
             attention,
             element_wise: self.element_wise(work),
-            tensor: self.tensor(),
+            tensor: self.tensor(work),
             context: self.context(work, attention, 1.0),
             expert: self.expert(work),
             launch: 0.0,
@@ -163,10 +168,8 @@ impl<C: Costs> Setting<'_, C> {
             // Batched products for scores and for values; two of each in the backward pass. Scores are written, scaled and
             // masked, normalised, dropped out, and read again.
             let AttentionWork { batch, sequence, heads, key_dim, value_dim, .. } = attention;
-            let product = |n, k| {
-                let precision = self.job.precision;
-                self.costs.product(Product::Forward, precision, sequence, n, k, batch * heads)
-            };
+            let product =
+                |n, k| self.costs.product(Product::Forward, Precision::Bf16, sequence, n, k, batch * heads);
             let once = product(sequence, key_dim) + product(value_dim, sequence);
             let times = if backward { 2.0 } else { 1.0 };
             times * once / parts + self.costs.memory(SCORE_BYTES * work.scores as f64)
@@ -181,26 +184,32 @@ impl<C: Costs> Setting<'_, C> {
     /// Adding weight gradients to their sum over micro-batches, beyond what the product itself writes.
     pub(crate) fn accumulation(&self, parameters: u64) -> f64 {
         let sum = f64::from(self.job.gradient_bytes);
-        let bytes = if self.software.fused_accumulation { sum } else { 2.0 + 2.0 * sum };
+        // A product that adds reads the sum and writes it, where the measured one writes 16 bits.
+        let bytes = if self.software.fused_accumulation { 2.0 * sum - 2.0 } else { 2.0 + 2.0 * sum };
         self.costs.memory(bytes * parameters as f64)
     }
 
     /// Collectives of tensor parallelism in one pass: an all-gather and a reduce-scatter, or an all-reduce, around
     /// attention and around the feed-forward block (Korthikanti et al. 2022, 4.2.2).
-    fn tensor(&self) -> f64 {
+    fn tensor(&self, work: &LayerWork) -> f64 {
         let job = self.job;
         if job.tensor < 2 {
             return 0.0;
         }
         let bytes = (job.tokens() * self.model.hidden * 2) as f64;
-        let group = Group::strided(job.tensor, 1, self.cluster.domain);
+        let group = Group::strided(job.tensor, 1, self.domain());
         let pair = if job.sequence_parallel {
             self.costs.collective(Collective::AllGather, bytes, group)
                 + self.costs.collective(Collective::ReduceScatter, bytes, group)
         } else {
             self.costs.collective(Collective::AllReduce, bytes, group)
         };
-        2.0 * pair * if job.overlap.tensor { self.software.tensor_exposed } else { 1.0 }
+        // Experts that no ranks divide take the tokens as they are divided: nothing is gathered around them.
+        let alone = work.expert_parameters > 0
+            && job.expert_tensor == 1
+            && self.model.experts.is_none_or(|experts| experts.shared_ffn == 0);
+        let pairs = if alone { 1.0 } else { 2.0 };
+        pairs * pair * if job.overlap.tensor { self.software.tensor_exposed } else { 1.0 }
     }
 
     /// Keys and values go around the ranks of a sequence while these compute with the ones that they have: `times` as many
@@ -211,7 +220,7 @@ impl<C: Costs> Setting<'_, C> {
             return 0.0;
         }
         let elements = job.tokens() * shape.kv_heads * (shape.key_dim + shape.value_dim);
-        let group = Group::strided(job.context, job.tensor, self.cluster.domain);
+        let group = Group::strided(job.context, job.tensor, self.domain());
         let gathered = 2.0 * times * elements as f64 * f64::from(job.context);
         let seconds = self.costs.collective(Collective::AllGather, gathered, group);
         // The first of the parts has its keys already, and nothing to hide behind.
@@ -224,7 +233,7 @@ impl<C: Costs> Setting<'_, C> {
             return 0.0;
         }
         let ranks = self.job.expert * self.job.expert_tensor;
-        let group = Group::strided(ranks, 1, self.cluster.domain);
+        let group = Group::strided(ranks, 1, self.domain());
         // One way each: dispatch and combine.
         let bytes = work.dispatched_bytes as f64 / 2.0;
         2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group)

@@ -49,6 +49,12 @@ impl Group {
     /// The group of `ranks` ranks of which each is `stride` after the one before, in domains of `domain` ranks.
     pub const fn strided(ranks: u32, stride: u32, domain: u32) -> Self {
         let stride = if stride == 0 { 1 } else { stride };
+        let span = ranks * stride;
+        if span <= domain && !domain.is_multiple_of(span) {
+            // Some of these groups lie across the border of two domains, and the others wait for them.
+            let in_domain = ranks.div_ceil(2);
+            return Self { in_domain, domains: ranks.div_ceil(in_domain), concurrent: stride };
+        }
         let room = if stride >= domain { 1 } else { domain / stride };
         let in_domain = if ranks < room { ranks } else { room };
         let concurrent = if stride < domain { stride } else { domain };

@@ -15,7 +15,7 @@ pub struct Measured {
     half: Gemm,
     attention: Attention,
     nccl: Machine,
-    /// How much of what is converted besides is not in the measured products.
+    /// Whether linear layers have 16 bits.
     half_precision: bool,
 }
 

@@ -144,6 +144,15 @@ impl Model {
         self.attention_parameters() + self.ffn_matrices() * self.hidden * ffn
     }
 
+    /// Of these, what each of `tensor` ranks holds: the compressing layers of latent attention are not divided.
+    pub fn rank_parameters(&self, experts: bool, tensor: u64) -> u64 {
+        let whole = match self.attention {
+            Attention::Latent(latent) => self.hidden * (latent.query_rank + latent.kv_rank + latent.rope_dim),
+            Attention::Full | Attention::Window { .. } => 0,
+        };
+        whole + (self.dense_parameters(experts) - whole) / tensor
+    }
+
     /// Parameters of all experts of a layer.
     pub fn expert_parameters(&self) -> u64 {
         self.experts.map_or(0, |experts| self.ffn_matrices() * self.hidden * experts.ffn * experts.count)

@@ -81,6 +81,9 @@ pub fn search<C: Costs>(
         }
         found.fitting += 1;
         let step = estimate(model, &job, cluster, software, costs);
+        if !step.seconds().is_finite() {
+            return;
+        }
         let slower = |each: &Candidate| each.step.seconds() <= step.seconds();
         let place = found.best.partition_point(slower);
         if place < keep {
@@ -100,9 +103,15 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
         .map(|power| 1 << power)
         .filter(|&b| b <= space.micro_batch)
         .collect();
-    for tensor in divisors(space.ranks).filter(|&tensor| tensor <= cluster.domain) {
+    let small = space.ranks <= cluster.domain;
+    let whole = |tensor: u32| small || cluster.domain.is_multiple_of(tensor);
+    for tensor in divisors(space.ranks).filter(|&tensor| tensor <= cluster.domain && whole(tensor)) {
         for pipeline in divisors(space.ranks / tensor) {
             for context in divisors(space.ranks / tensor / pipeline).filter(|&c| c <= space.context) {
+                // Sequence parallelism divides the tokens of a rank among the tensor-parallel ones.
+                if !base.sequence.is_multiple_of(u64::from(context * tensor)) {
+                    continue;
+                }
                 let data = space.ranks / tensor / pipeline / context;
                 for chunks in 1..=if pipeline > 1 { space.virtual_stages } else { 1 } {
                     let divided = Job {
@@ -172,7 +181,7 @@ fn batched(job: &Job, space: &Space, micro_batch: u32, mut visitor: impl FnMut(J
             continue;
         }
         let job = Job { micro_batch, micro_batches, recompute, ..job.clone() };
-        if space.shard_parameters && job.pipeline == 1 && job.data > 1 {
+        if space.shard_parameters && job.pipeline == 1 && job.data * job.context > 1 {
             visitor(Job { zero: 3, ..job.clone() });
         }
         visitor(job);

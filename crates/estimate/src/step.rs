@@ -153,7 +153,13 @@ impl<C: Costs> Setting<'_, C> {
         }
         let parts = if job.sequence_parallel { u64::from(job.tensor) } else { 1 };
         let bytes = (job.tokens() * self.model.hidden * 2 / parts) as f64;
-        let group = Group::strided(2, job.tensor * job.replicas(), self.cluster.domain);
+        // The slowest message counts: if stages lie in several domains, one between two of them.
+        let (stride, domain) = (job.tensor * job.replicas(), self.domain());
+        let group = if stride * job.pipeline > domain {
+            Group { in_domain: 1, domains: 2, concurrent: stride.min(domain) }
+        } else {
+            Group::strided(2, stride, domain)
+        };
         self.costs.collective(Collective::Send, bytes, group)
     }
 }

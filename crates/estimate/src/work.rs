@@ -47,18 +47,18 @@ pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
     match model.experts {
         Some(found) if experts => {
             if found.shared_ffn > 0 {
-                feed_forward(model, job, job.tokens(), found.shared_ffn / tensor, 1, &mut work);
+                feed_forward(model, job.tokens(), found.shared_ffn / tensor, 1, &mut work);
             }
             routed(model, job, &mut work);
         }
-        _ => feed_forward(model, job, job.tokens(), model.ffn / tensor, 1, &mut work),
+        _ => feed_forward(model, job.tokens(), model.ffn / tensor, 1, &mut work),
     }
     let between = if job.sequence_parallel { tensor } else { 1 };
     // Two norms read and write a token each, and two residuals read two and write one; dropout reads and writes one, and
     // keeps a mask.
     let dropout = if model.dropout { 2 * 5 } else { 0 };
     work.element_bytes += job.tokens() * model.hidden * (HALF * (2 * 2 + 2 * 3) + dropout) / between;
-    work.dense_parameters = model.dense_parameters(experts) / tensor;
+    work.dense_parameters = model.rank_parameters(experts, tensor);
     work
 }
 
@@ -68,13 +68,16 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
     let (kv_heads, key_dim, value_dim) = match model.attention {
         Attention::Latent(latent) => {
             let key = latent.nope_dim + latent.rope_dim;
+            // Tensor-parallel ranks have copies of the compressing layers, and with sequence parallelism equal parts of the
+            // tokens there.
+            let part = if job.sequence_parallel { tokens / tensor } else { tokens };
             if latent.query_rank > 0 {
-                work.linear(tokens, hidden, latent.query_rank);
+                work.linear(part, hidden, latent.query_rank);
                 work.linear(tokens, latent.query_rank, heads * key);
             } else {
                 work.linear(tokens, hidden, heads * key);
             }
-            work.linear(tokens, hidden, latent.kv_rank + latent.rope_dim);
+            work.linear(part, hidden, latent.kv_rank + latent.rope_dim);
             work.linear(tokens, latent.kv_rank, heads * (latent.nope_dim + latent.value_dim));
             work.linear(tokens, heads * latent.value_dim, hidden);
             // Queries and keys are put together from their parts: read and written twice.
@@ -110,15 +113,12 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
 }
 
 /// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements.
-fn feed_forward(model: &Model, job: &Job, tokens: u64, ffn: u64, groups: u64, work: &mut LayerWork) {
+fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, work: &mut LayerWork) {
     let first = if model.gated { 2 * ffn } else { ffn };
     work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups });
     work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups });
     // The activation reads the outputs of the first product and writes the inputs of the second.
     work.element_bytes += groups * tokens * (first + ffn) * HALF;
-    if job.precision.converts() {
-        work.element_bytes += groups * tokens * (model.hidden + ffn) * 3;
-    }
 }
 
 /// Experts: a rank's tokens go to `top_k` of them, and it computes those that come to its own, in equal parts.
@@ -130,7 +130,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     let sent = job.tokens() * experts.top_k / tensor;
     let computed = sent * parts;
     let each = (computed / local).max(1);
-    feed_forward(model, job, each, experts.ffn / parts, local, work);
+    feed_forward(model, each, experts.ffn / parts, local, work);
     // Tokens are copied into the order of experts and back, and weighted; the router's scores are sorted.
     work.element_bytes += computed * model.hidden * HALF * 6 + job.tokens() / tensor * experts.count * 4 * 6;
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;

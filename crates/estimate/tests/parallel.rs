@@ -21,6 +21,10 @@ fn groups_are_where_their_ranks_are() {
     assert_eq!(Group::strided(64, 2, 8), group(4, 16, 2));
     assert_eq!(Group::strided(2, 16, 8), group(1, 2, 8));
     assert_eq!(Group::strided(1, 4, 8), group(1, 1, 4));
+    // Of groups of six, the second one has two ranks on the first server and four on the next.
+    assert_eq!(Group::strided(6, 1, 8), group(3, 2, 1));
+    assert_eq!(Group::strided(3, 2, 8), group(2, 2, 2));
+    assert_eq!(Group::strided(6, 1, 6), group(6, 1, 1));
 }
 
 #[test]
@@ -58,6 +62,8 @@ fn zero_changes_what_is_exchanged() {
     assert_eq!(exchanged(1, 3), (4.0 + 2.0) * held);
     assert_eq!(exchanged(3, 1), (2.0 * 2.0 + 4.0) * held);
     assert_eq!(exchanged(3, 3), 3.0 * (2.0 * 2.0 + 4.0) * held);
+    // ZeRO-2 keeps a part of the sum, so each micro-batch reduces its gradients.
+    assert_eq!(exchanged(2, 3), (3.0 * 4.0 + 2.0) * held);
 }
 
 #[test]
@@ -103,4 +109,48 @@ fn jobs_that_cannot_run_are_refused_with_what_works() {
     assert!(said.contains(&("pipeline".to_owned(), "write pipeline: 2".to_owned())));
     assert_eq!(check(&model(), &Job { expert: 2, ..single(2048) }).len(), 1);
     assert!(check(&model(), &single(2048)).is_empty());
+}
+
+#[test]
+fn exchanges_of_zero_3_hide_only_a_part() {
+    let overlap = Overlap { gradients: true, parameters: true, ..Overlap::default() };
+    let job = Job { data: 8, zero: 3, shard_group: 8, micro_batches: 4, overlap, ..single(2048) };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    let step = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
+    assert_eq!(step.exchange_s, step.whole_exchange_s / 2.0);
+    // In a pipeline parameters stay gathered, and gradients are reduced once.
+    let staged = Job { pipeline: 2, ..job.clone() };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    let held = model().parameters() as f64;
+    let step = estimate(&model(), &staged, SERVERS, &PLAIN, &costs);
+    assert!(step.whole_exchange_s < (2.0 + 4.0) * held);
+    // Adapters leave frozen parameters, which are gathered all the same.
+    let adapters = Job { adapters: Some(16), ..job };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    let step = estimate(&model(), &adapters, SERVERS, &PLAIN, &costs);
+    assert_eq!(step.whole_exchange_s, 4.0 * 2.0 * 2.0 * held);
+}
+
+#[test]
+fn stages_of_which_some_are_on_other_servers_send_between_servers() {
+    let job = Job { tensor: 4, pipeline: 4, micro_batches: 8, ..single(2048) };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    estimate(&Model { layers: 4, ..gpt3() }, &job, SERVERS, &PLAIN, &costs);
+    let bytes = 2048.0 * 12_288.0 * 2.0;
+    assert!(costs.calls.borrow().contains(&(Collective::Send, bytes, group(1, 2, 4))));
+}
+
+#[test]
+fn numbers_that_are_nothing_are_refused() {
+    for job in [
+        Job { data: 0, ..single(2048) },
+        Job { expert: 0, ..single(2048) },
+        Job { sequence: 0, ..single(2048) },
+        Job { data: 1 << 31, tensor: 16, ..single(2048) },
+    ] {
+        assert!(!check(&model(), &job).is_empty());
+    }
+    let keys = Model { kv_heads: 8, ..model() };
+    assert_eq!(check(&keys, &Job { tensor: 6, ..single(2048) })[0].help.as_deref(), Some("write tensor: 4"));
+    assert!(check(&keys, &Job { tensor: 16, ..single(2048) }).is_empty());
 }
