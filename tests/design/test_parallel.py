@@ -153,10 +153,14 @@ def test_the_command_answers_from_a_configuration(cli: Cli):
         ("{}", ["missing key", "model_type"]),
         ('{"model_type": "bert"}', ["model_type", "bert", "llama"]),
         (json.dumps({**LLAMA_70B, "hidden_size": "x"}), ["hidden_size"]),
-        (json.dumps({**LLAMA_70B, "num_key_value_heads": 7}), ["num_attention_heads", "kv_heads"]),
-        ("{", ["not valid JSON"]),
-        ("[]", ["not a mapping"]),
-        ("", ["not valid JSON"]),
+        (json.dumps({**LLAMA_70B, "num_key_value_heads": 7}), ["num_key_value_heads", "found `7`", "divisor"]),
+        (json.dumps({**LLAMA_70B, "hidden_size": 8190}), ["hidden_size", "found `8190`", "multiple"]),
+        (json.dumps({**LLAMA_70B, "num_nextn_predict_layers": "x"}), ["num_nextn_predict_layers"]),
+        (json.dumps({**LLAMA_70B, "num_experts": 4, "num_experts_per_tok": 5}), ["num_experts_per_tok", "at most"]),
+        ("{", ["not well-formed JSON"]),
+        ("[]", ["not a model's configuration"]),
+        ("", ["not well-formed JSON"]),
+        ("[" * 100_000, ["nested too deeply"]),
     ],
 )
 def test_bad_configurations_are_refused_by_name(cli: Cli, text, words):

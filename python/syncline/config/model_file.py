@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline.codes import Code
 from syncline.input import limits
@@ -14,9 +14,11 @@ from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import read_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from syncline.models.info import ModelInfo
+
+T = TypeVar("T")
 
 
 def names_file(model: str) -> bool:
@@ -26,8 +28,22 @@ def names_file(model: str) -> bool:
 
 def read(path: str) -> tuple[str, ModelInfo]:
     """The name and the model that a file describes. Raises :class:`SynclineError` with the place of the error."""
-    from syncline.models import ModelError, ModelErrorKind
     from syncline.models.hugging_face import model
+
+    def named(config: Mapping[str, Any]) -> tuple[str, ModelInfo]:
+        called = name(path, config)
+        return called, model(config, called)
+
+    return described(path, named)
+
+
+def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
+    """What ``made`` makes of the values of a file.
+
+    Raises :class:`SynclineError` with the place of the error if the file is no mapping in JSON, or if ``made`` raises a
+    :class:`~syncline.models.ModelError`.
+    """
+    from syncline.models import ModelError, ModelErrorKind
 
     text = read_file(path, limits.MAX_MODEL_FILE_BYTES)
     file = Text(path, text.splitlines())
@@ -51,8 +67,7 @@ def read(path: str) -> tuple[str, ModelInfo]:
         help = "give the path of a model's `config.json`"
         raise_errors(error(Code.BAD_SYNTAX, "not a model's configuration", mark=whole, found=shown(config), help=help))
     try:
-        called = name(path, config)
-        return called, model(config, called)
+        return made(config)
     except ModelError as problem:
         missing = problem.kind is ModelErrorKind.MISSING_KEY
         why = problem.problem or f"`{problem.key}` of this model is not supported"

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from syncline.codes import Code
-from syncline.input.limits import MAX_MODEL_FILE_BYTES
-from syncline.input.node import Mark, Text
-from syncline.input.problem import error, raise_errors
-from syncline.input.source import read_file
-from syncline.models.errors import ModelError
+from syncline.config.model_file import described
 from syncline.models.hugging_face.architecture import architecture
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from syncline.models.architecture import Architecture
 
 
@@ -23,30 +19,12 @@ def read_model(path: str) -> Architecture:
 
     :raises SynclineError: the file cannot be read, is no JSON, or describes a model that is not known.
     """
-    place = Mark(Text(path, ()), 0, 0, 0)
-    text = read_file(path, MAX_MODEL_FILE_BYTES)
-    try:
-        config = json.loads(text)
-    except ValueError as problem:
-        at = Mark(Text(path, text.splitlines()), getattr(problem, "lineno", 0), getattr(problem, "colno", 0), 1)
-        raise_errors(error(Code.BAD_SYNTAX, "not valid JSON", mark=at, found=str(problem).partition(":")[0]))
-    if not isinstance(config, dict):
-        raise_errors(error(Code.BAD_SYNTAX, "the file is not a mapping", mark=place))
     file = Path(path)
     # A file of this name is in a folder that is named after the model.
     name = file.resolve().parent.name if file.stem == "config" else file.stem
-    try:
-        return architecture(config, str(config.get("_name_or_path") or name))
-    except ModelError as problem:
-        found = None if problem.found is None else str(problem.found)
-        raise_errors(
-            error(
-                Code.BAD_VALUE,
-                problem.problem or ("missing key" if problem.found is None else "wrong value"),
-                mark=place,
-                key=problem.key,
-                nearest=problem.nearest,
-                found=found,
-                allowed=problem.allowed,
-            )
-        )
+
+    def made(config: Mapping[str, Any]) -> Architecture:
+        said = config.get("_name_or_path")
+        return architecture(config, said if isinstance(said, str) and said else name)
+
+    return described(path, made)

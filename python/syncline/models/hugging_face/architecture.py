@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
 from syncline.models.architecture import Architecture, Experts, Latent, Window
 from syncline.models.errors import ModelError, ModelErrorKind
 from syncline.models.hugging_face.keys import LAYERS, LONGEST, Keys
@@ -42,6 +40,8 @@ EXPERTS = 1 << 16
 """Most experts of a layer."""
 _TIED = ("gemma", "gemma2", "gemma3_text", "gpt2")
 _MULTIMODAL = "text_config"
+_LONGEST_NAME = 1000
+"""Letters of a model's name that are kept."""
 
 
 def architecture(config: Mapping[str, Any], name: str) -> Architecture:
@@ -49,20 +49,7 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
 
     Raises :class:`~syncline.models.errors.ModelError` with the key that is missing, wrong or not supported.
     """
-    try:
-        return _read(config, name)
-    except ValidationError as problem:
-        first = problem.errors()[0]
-        message = str(first["msg"])
-        key = _KEYS.get(str(first["loc"][0]) if first["loc"] else "heads", "num_attention_heads")
-        raise ModelError(key, first.get("input"), message, problem=message) from None
-
-
-_KEYS = {"hidden": "hidden_size", "heads": "num_attention_heads", "layers": "num_hidden_layers"}
-"""Keys of files by the sizes of an architecture that are checked together."""
-
-
-def _read(config: Mapping[str, Any], name: str) -> Architecture:
+    name = name[:_LONGEST_NAME]
     values = config
     if isinstance(config.get(_MULTIMODAL), dict):
         values = config[_MULTIMODAL]
@@ -75,15 +62,19 @@ def _read(config: Mapping[str, Any], name: str) -> Architecture:
     keys = Keys(values)
     if kind == "gpt2":
         return _gpt2(keys, name)
-    heads = keys.size("num_attention_heads")
+    hidden, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
+    if heads % (kv_heads := keys.size("num_key_value_heads", heads)):
+        raise ModelError("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads, which is {heads}")
     latent = _latent(keys) if "kv_lora_rank" in values else None
+    if (head_dim := _head(keys, latent)) is None:
+        _divided("hidden_size", hidden, "num_attention_heads", heads)
     return Architecture(
         family=kind,
-        hidden=keys.size("hidden_size"),
+        hidden=hidden,
         layers=keys.size("num_hidden_layers", most=LAYERS),
         heads=heads,
-        kv_heads=keys.size("num_key_value_heads", heads),
-        head_dim=_head(keys, latent),
+        kv_heads=kv_heads,
+        head_dim=head_dim,
         ffn=keys.size("intermediate_size", most=LONGEST),
         gated=kind != "nemotron",
         vocab=keys.size("vocab_size", most=LONGEST),
@@ -99,13 +90,19 @@ def _read(config: Mapping[str, Any], name: str) -> Architecture:
     )
 
 
+def _divided(hidden_key: str, hidden: int, heads_key: str, heads: int) -> None:
+    if hidden % heads:
+        raise ModelError(hidden_key, hidden, f"a multiple of {heads_key}, which is {heads}")
+
+
 def _gpt2(keys: Keys, name: str) -> Architecture:
-    hidden = keys.size("n_embd")
+    hidden, heads = keys.size("n_embd"), keys.size("n_head")
+    _divided("n_embd", hidden, "n_head", heads)
     return Architecture(
         family="gpt",
         hidden=hidden,
         layers=keys.size("n_layer", most=LAYERS),
-        heads=keys.size("n_head"),
+        heads=heads,
         ffn=keys.size("n_inner", 4 * hidden, most=LONGEST),
         vocab=keys.size("vocab_size", most=LONGEST),
         tied=True,
