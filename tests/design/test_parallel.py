@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -84,6 +85,24 @@ def test_what_does_not_fit_says_how_much_it_needs():
     # 70.6 billion parameters: 2 bytes, gradients of 4, and 12 of the optimizer, over 8 accelerators.
     needed = float(found.value.diagnostics[0]["notes"][0].split("needs ")[1].split(" GiB")[0])
     assert needed > 70.6e9 * 18 / 8 / 2**30
+
+
+@pytest.mark.parametrize(("accelerator", "precision"), [("H100", "mxfp8"), ("H100", "nvfp4"), ("A100", "fp8")])
+def test_a_precision_that_the_accelerator_lacks_is_refused(accelerator, precision):
+    asked = replace(request(precision=precision), machine=machine(accelerator))
+    with pytest.raises(SynclineError, match=f"does not compute in {precision}"):
+        search(asked)
+
+
+def test_names_of_accelerators_ignore_case():
+    assert machine("h100") == machine("H100")
+
+
+def test_a_network_without_a_rate_is_refused(cli: Cli):
+    cli.write("config.json", json.dumps(LLAMA_70B))
+    found = cli("design", "parallel", "config.json", "--gpus", "512", "--nic-rate", "0Gb/s")
+    assert found.returncode == 2
+    assert "`--nic-rate` is 0" in found.stderr
 
 
 def test_a_batch_that_does_not_divide_is_refused():

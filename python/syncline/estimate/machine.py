@@ -57,9 +57,9 @@ class Machine:
     nic_bytes_per_s: float
     """Rate of the network for each accelerator, in bytes per second."""
     memory_bytes: float
-    """Memory of an accelerator."""
+    """Memory of an accelerator, in bytes."""
     memory_bytes_per_s: float
-    """Rate of that memory."""
+    """Rate of that memory, in bytes per second."""
     used: int | None = None
     """How many accelerators of a domain jobs use that need several; without it, all."""
 
@@ -81,7 +81,7 @@ class Machine:
 
 
 def machine(accelerator: str, *, nic_bytes_per_s: float | None = None, domain: int | None = None) -> Machine:
-    """A cluster as it is sold, of an accelerator by any of its names.
+    """A cluster as it is sold, of an accelerator by any of its names, ignoring case.
 
     :raises SynclineError: no kernels of the accelerator were measured.
     """
@@ -90,19 +90,19 @@ def machine(accelerator: str, *, nic_bytes_per_s: float | None = None, domain: i
     return Machine(
         name,
         domain or measured.domain,
-        nic_bytes_per_s or measured.nic_bytes_per_s,
+        measured.nic_bytes_per_s if nic_bytes_per_s is None else nic_bytes_per_s,
         card.memory_bytes,
         card.memory_bytes_per_s,
     )
 
 
 def known(accelerator: str) -> str:
-    """The name of an accelerator in :data:`MEASURED`, by any of its names.
+    """The name of an accelerator in :data:`MEASURED`, by any of its names, ignoring case.
 
     :raises SynclineError: no kernels of the accelerator were measured.
     """
     for name in MEASURED:
-        if accelerator == name or accelerator in accelerators.find(name).aliases:
+        if accelerator.lower() in (each.lower() for each in (name, *accelerators.find(name).aliases)):
             return name
     names = [*MEASURED, *(alias for name in MEASURED for alias in accelerators.find(name).aliases)]
     raise exception(

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from syncline.models.types import Types
 
 
+_BLOCK_SCALED = ("B200-SXM-180GB", "B300-SXM-270GB", "GB200-NVL72", "GB300-NVL72")
+"""Accelerators whose tensor cores take MXFP8 and NVFP4."""
+
+
 @dataclass(frozen=True)
 class ScaleUp:
     """The links that join an accelerator to its peers."""
@@ -62,6 +66,12 @@ class Accelerator:
     """Links to its peers."""
     sources: Mapping[str, str]
     """Sources of ``peak``, ``memory`` and ``scale_up``."""
+
+    @property
+    def precisions(self) -> list[str]:
+        """Data types that its tensor cores take for training: bf16, fp16, fp8, mxfp8, nvfp4, or some of them."""
+        narrow = ["mxfp8", "nvfp4"] if self.name in _BLOCK_SCALED else []
+        return [*(each for each in ("bf16", "fp16", "fp8") if each in self.peak_flop_per_s), *narrow]
 
     def roofline(self, types: Types) -> dict[str, Any]:
         """Returns the accelerator as the compute model of a scenario.

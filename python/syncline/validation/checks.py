@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from syncline.validation.clusters import Cluster
     from syncline.validation.runs import Placed, Run, Runs
 
-BLOCK_SCALED = ("B200-SXM-180GB", "B300-SXM-270GB", "GB200-NVL72", "GB300-NVL72")
-"""Accelerators whose tensor cores take MXFP8 and NVFP4."""
-
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -204,9 +201,7 @@ def _precision(row: Row) -> Iterator[Diagnostic]:
     card = row.cluster.card
     if card is None:
         return
-    able = [name for name in ("bf16", "fp16", "fp8") if name in card.peak_flop_per_s]
-    if card.name in BLOCK_SCALED:
-        able += ["mxfp8", "nvfp4"]
+    able = card.precisions
     if row.run.precision not in able:
         near = next((name for name in ("fp8", "bf16", "fp16") if name in able), None)
         message = f"{card.name} does not compute in {row.run.precision}"

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from syncline.quantity import counted, memory, percent, time
+from syncline.design.parallel.search import AXES
+from syncline.design.parallel.search import axes as axes_of
+from syncline.quantity import memory, percent, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
@@ -42,29 +44,20 @@ KINDS = {
     "context": "driver",
 }
 """Kinds of memory, in the order of the table."""
-AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
 _BAR = 24
 
 
 def axes(division: Division) -> str:
     """The axes with more than one rank, such as ``TP 4, PP 8, DP 16``."""
-    job = division.job
-    found = [f"{short} {job[name]}" for name, short in AXES.items() if job[name] > 1]
-    if job["virtual_stages"] > 1:
-        found.append(f"{job['virtual_stages']} chunks a stage")
-    if job["zero"] == 3:
-        found.append("ZeRO-3")
-    if job["recompute"] == "full":
-        found.append("recomputed")
-    return ", ".join(found) or "one accelerator"
+    return axes_of(division.job)
 
 
 def screen(found: Found, width: int) -> RenderableType:
     """The result for a terminal of this width."""
     best, request = found.best[0], found.request
     head = (
-        f"{request.architecture.source} on {counted(request.gpus, 'accelerator')}: {time(best.step_s)} a step of "
-        f"{request.global_batch} sequences of {request.sequence:,} tokens, "
+        f"{request.architecture.source} on {_many(request.gpus, 'accelerator')}: {time(best.step_s)} a step of "
+        f"{_many(request.global_batch, 'sequence')} of {_many(request.sequence, 'token')}, "
         f"{found.tokens_per_s(best):,.0f} tokens/s an accelerator, MFU {percent(found.mfu(best))}."
     )
     counts = (
@@ -85,14 +78,18 @@ def screen(found: Found, width: int) -> RenderableType:
     return Group(*blocks)
 
 
+def _many(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
 def _trust(found: Found) -> str:
     """How near such estimates are."""
     errors = found.errors
     if errors is None:
         return "Times are estimates of a model with experts, which can be off by half: measure before you decide."
     return (
-        f"Times are estimates: of {errors.rows} measured steps of dense models, each of a model that no constant was "
-        f"fitted to, half were within {percent(errors.median)} and nine of ten within {percent(errors.p90)}."
+        f"Times are estimates: with constants fitted to other models, half of {errors.rows} measured steps of dense "
+        f"models were within {percent(errors.median)}, and nine of ten within {percent(errors.p90)}."
     )
 
 
@@ -116,7 +113,7 @@ def _ranking(found: Found) -> RenderableType:
 
 def _parts(best: Division) -> RenderableType:
     table = bare()
-    for heading in ("the fastest one's step", "time", "part", ""):
+    for heading in ("step of division 1", "time", "part", ""):
         table.add_column(heading, justify="right" if heading in ("time", "part") else "left", no_wrap=True)
     for name, title in PARTS.items():
         if (seconds := best.parts[name]) > 0:
@@ -127,8 +124,9 @@ def _parts(best: Division) -> RenderableType:
 
 def _memory(best: Division, capacity: int) -> RenderableType:
     table = bare()
-    for heading in ("its memory", "size", "part of all", ""):
-        table.add_column(heading, justify="right" if heading in ("size", "part of all") else "left", no_wrap=True)
+    part_of = f"part of {memory(capacity)}"
+    for heading in ("memory of division 1", "size", part_of, ""):
+        table.add_column(heading, justify="right" if heading in ("size", part_of) else "left", no_wrap=True)
     for name, title in KINDS.items():
         if nbytes := best.memory[name]:
             part = nbytes / capacity
@@ -146,10 +144,10 @@ def reason(found: Found) -> str | None:
     name = max(less, key=lambda each: less[each])
     more = min(less, key=lambda each: less[each])
     said = (
-        f"Beside {axes(other)}, which takes {percent(other.step_s / best.step_s - 1)} longer, it spends "
-        f"{time(less[name])} less on {PARTS[name]}"
+        f"Compared with {axes(other)}, which takes {percent(other.step_s / best.step_s - 1)} longer, division 1 spends "
+        f'{time(less[name])} less on "{PARTS[name]}"'
     )
-    return f"{said}, and {time(-less[more])} more on {PARTS[more]}." if less[more] < 0 else f"{said}."
+    return f'{said}, and {time(-less[more])} more on "{PARTS[more]}".' if less[more] < 0 else f"{said}."
 
 
 def _plan(division: Division) -> tuple[int, ...]:

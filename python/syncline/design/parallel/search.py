@@ -12,7 +12,7 @@ from syncline.estimate import Software, model_text
 from syncline.estimate.software import choose, shipped
 from syncline.input.problem import error, raise_errors
 from syncline.models import accelerators
-from syncline.quantity import counted
+from syncline.quantity import counted, memory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +25,9 @@ FRAMEWORK = "megatron"
 """The software whose constants count."""
 TOKENS = 1 << 22
 """Fewest tokens of a step without a batch: four million, as the largest models are trained with."""
+
+AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
+"""Axes of a job by their names in the core, and their usual short names."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,18 @@ class Found:
         return request.global_batch * request.sequence / (division.step_s * request.gpus)
 
 
+def axes(job: Mapping[str, Any]) -> str:
+    """The axes of a job with more than one rank, such as ``TP 4, PP 8, DP 16``; VPP is chunks of layers of a stage."""
+    found = [f"{short} {job[name]}" for name, short in AXES.items() if job[name] > 1]
+    if job["virtual_stages"] > 1:
+        found.append(f"VPP {job['virtual_stages']}")
+    if job["zero"] == 3:
+        found.append("ZeRO-3")
+    if job["recompute"] == "full":
+        found.append("recomputed")
+    return ", ".join(found) or "one accelerator"
+
+
 def flop_per_token(architecture: Architecture, sequence: int) -> float:
     """Operations of a token in forward and backward pass: 6 for each weight that it meets, and attention.
 
@@ -135,6 +150,7 @@ def search(request: Request, software: Software | None = None) -> Found:
     :raises SynclineError: none fits into memory, or model and batch allow none; kernels of the precision were not
         measured.
     """
+    _check_precision(request)
     chosen = shipped()[choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK]
     constants = software or chosen.constants
     base = {
@@ -191,11 +207,28 @@ _BASE: Mapping[str, Any] = {
 }
 
 
-def _division(job: str, parts: dict[str, float], memory: dict[str, int]) -> Division:
-    step, total = parts.pop("step"), memory.pop("total")
+def _check_precision(request: Request) -> None:
+    """Some types have the models of wider ones, so the kernels do not tell what an accelerator computes in."""
+    card = accelerators.find(request.machine.accelerator)
+    # Products of fp16 take the time of those of bf16.
+    able = [each for each in card.precisions if each != "fp16"]
+    if request.precision not in able:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                f"{card.name} does not compute in {request.precision}",
+                key="precision",
+                found=request.precision,
+                allowed=", ".join(able),
+            )
+        )
+
+
+def _division(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Division:
+    step, total = parts.pop("step"), kinds.pop("total")
     for kept in ("allocated", "reserved"):
-        memory.pop(kept)
-    return Division(json.loads(job), parts, step, memory, total)
+        kinds.pop(kept)
+    return Division(json.loads(job), parts, step, kinds, total)
 
 
 def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | None, capacity: int) -> None:
@@ -211,14 +244,13 @@ def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | Non
             )
         )
     job, needed = json.loads(smallest[0]), smallest[1]
-    axes = ", ".join(f"{name} {job[name]}" for name in ("tensor", "pipeline", "context", "expert", "data"))
     raise_errors(
         error(
             Code.BAD_VALUE,
             f"none of {counted(possible, 'division')} fits into memory",
             key="gpus",
             found=str(request.gpus),
-            notes=[f"the smallest one needs {needed / 2**30:.1f} GiB of {capacity / 2**30:.1f}: {axes}"],
+            notes=[f"the smallest one, {axes(job)}, needs {memory(needed)} of {memory(capacity)}"],
             help="use more accelerators, ones with more memory, or shorter sequences",
         )
     )
