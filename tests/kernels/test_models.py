@@ -123,3 +123,8 @@ def test_a_file_that_holds_no_models_is_refused(tmp_path: Path) -> None:
     path.write_text('{"schema": "other"}')
     with pytest.raises(SynclineError, match="kernel models"):
         kernels.load(str(path))
+
+
+def test_a_file_that_is_missing_is_named():
+    with pytest.raises(SynclineError, match="no such file"):
+        kernels.load("none.json")

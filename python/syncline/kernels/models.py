@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.input.node import Mark, Text
 from syncline.input.problem import error, nearest, raise_errors
+from syncline.input.source import read_file
 from syncline.schemas import KERNEL_MODELS_SCALED
 
 if TYPE_CHECKING:
@@ -133,11 +132,7 @@ def load(name: str) -> KernelModels:
     :raises SynclineError: no such accelerator has models, or the file is none of models.
     """
     if name.endswith(".json"):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise_errors(error(Code.UNREADABLE, f"cannot be read: {problem}", mark=Mark(Text(name, ()), 0, 0, 0)))
-        return _made(text, name)
+        return _made(read_file(name), name)
     return _shipped(_canonical(name))
 
 

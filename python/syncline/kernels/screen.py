@@ -43,7 +43,7 @@ def _parts(models: KernelModels) -> Iterator[RenderableType]:
     for note in document.get("notes", []):
         yield Text(note)
     yield ""
-    errors = of_numbers("errors on kernels left out, %", "rows", "median", "mean", "90 %", "largest")
+    errors = of_numbers("errors on kernels left out, %", "rows", "median", "mean", "p90", "largest")
     for name, section in _sections(document):
         for kind, label in (("corrected", ""), ("constants_only", ", constants alone")):
             found = section.get("held_out", {}).get(kind)
@@ -51,12 +51,14 @@ def _parts(models: KernelModels) -> Iterator[RenderableType]:
                 numbers = (f"{found[f'{each}_percent']:.1f}" for each in ("median", "mean", "p90", "largest"))
                 errors.add_row(f"{name}{label}", str(found["rows"]), *numbers)
     yield errors
+    yield ""
     ranges = of_numbers("measured range", "from", "to")
     for name, section in _sections(document):
         for size, limits in _ranges(section.get("range")):
             if limits[0] < limits[1]:
                 ranges.add_row(f"{name} {size}".strip(), *(f"{limit:,}" for limit in limits))
     yield ranges
+    yield ""
     constants = of_numbers("constant", "value", "")
     for name, section in _sections(document):
         for key, value in _constants(section):

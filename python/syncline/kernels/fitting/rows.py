@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.input.limits import MAX_KERNEL_FILE_BYTES
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, raise_errors
+from syncline.input.source import read_file
 from syncline.kernels.fitting.attention import Attentions
 from syncline.kernels.fitting.gemm import Products
 
@@ -160,10 +161,7 @@ def _parquet(path: str) -> list[Row]:
 
 
 def _csv(path: str) -> list[Row]:
-    try:
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise_errors(error(Code.UNREADABLE, f"cannot be read: {problem}", mark=_whole(path)))
+    lines = read_file(path, MAX_KERNEL_FILE_BYTES).splitlines()
     facts = dict(
         line.removeprefix("#").strip().split(": ", 1) for line in lines if line.startswith("#") and ": " in line
     )
