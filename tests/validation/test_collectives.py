@@ -10,6 +10,7 @@ import pytest
 from syncline import nccl
 from syncline.nccl.rows import COLUMNS, Row, write
 from syncline.validation import collectives
+from syncline.validation.outcome import Spread
 from tests.conftest import Cli
 
 ROOT = Path(__file__).parents[2]
@@ -79,9 +80,7 @@ def test_the_bar_of_the_package_holds(rows):
     """In sample, on all machines, in one node; a change of the model must not make it worse."""
     near = [row for row in rows if row.nodes == 1]
     groups = collectives.validate(near, left_out=False)
-    errors = collectives.Errors.of(
-        collectives.of_kind([point for group in groups for point in group.points], "in_sample")
-    )
+    errors = Spread.of(collectives.of_kind([point for group in groups for point in group.points], "in_sample"))
     assert errors.median < 0.02
     assert errors.p90 < 0.075
 

@@ -51,3 +51,8 @@ def test_the_page_is_written_once(tmp_path, capsys):
         runs(options(write(tmp_path), page=page.as_posix()), at_forty_percent)
     with pytest.raises(SynclineError, match="not a name of a page"):
         runs(options(write(tmp_path), page="page.txt"), at_forty_percent)
+
+
+def test_update_needs_a_file(tmp_path):
+    with pytest.raises(SynclineError, match="`--update` needs a file"):
+        runs(options(write(tmp_path), update=True), at_forty_percent)

@@ -13,6 +13,7 @@ from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.dump import dump
 from syncline.input.source import from_file
+from syncline.nccl.machine import Errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,17 +52,6 @@ class Software(Strict):
     """Part of gradients and parameters that is not hidden where they overlap."""
     pipeline_exposed: _Part = 0.3
     """Part of messages between stages that is not hidden where they overlap."""
-
-
-class Errors(Strict):
-    """How far estimates were from measured steps, ``|estimated / measured - 1|``, of models that no fit had seen."""
-
-    rows: Annotated[int, Field(ge=1)]
-    """Measured steps."""
-    median: Annotated[float, Field(ge=0)]
-    p90: Annotated[float, Field(ge=0)]
-    """90th percentile."""
-    largest: Annotated[float, Field(ge=0)]
 
 
 class ConstantSet(Strict):

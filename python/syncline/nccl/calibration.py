@@ -11,6 +11,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 from syncline.nccl.machine import Errors, Machine, MachineFile, from_core, to_core
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +54,7 @@ def calibrate(rows: Iterable[Row], about: About, network: Mapping[str, Any] | No
             error(
                 Code.BAD_VALUE,
                 "too few times of one node for a calibration",
-                found=f"{found} times of {len({row.operation for row in rows})} operations",
+                found=f"{counted(found, 'time')} of {counted(len({row.operation for row in rows}), 'operation')}",
                 allowed=f"{FEWEST} for an operation",
                 help="measure sizes from 1 kB to 1 GB: all_reduce_perf -b 1K -e 1G -f 2",
             )

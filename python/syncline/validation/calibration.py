@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline.errors import SynclineError
 from syncline.estimate import software as stacks
-from syncline.estimate.software import ConstantSet, Errors, Software
+from syncline.estimate.software import ConstantSet, Software
+from syncline.nccl.calibration import summary
 from syncline.validation.estimates import estimator, predicted, predictor
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from syncline import _core
     from syncline.models.architecture import Architecture
+    from syncline.nccl.machine import Errors
     from syncline.validation.checks import Row
     from syncline.validation.clusters import Cluster
     from syncline.validation.prediction import Predict, Prediction
@@ -207,11 +208,8 @@ def _errors(calibration: Calibration, jobs: Sequence[_Job]) -> Errors | None:
     found = []
     for model in models:
         constants = _fitted(calibration, [job for job in jobs if job.model != model]).model_dump_json()
-        found += [abs(job.estimated.seconds(constants) / job.measured_s - 1) for job in jobs if job.model == model]
-    deciles = statistics.quantiles(found, n=10, method="inclusive") if len(found) > 1 else [found[0]] * 9
-    shown = (round(value, 4) for value in (statistics.median(found), deciles[8], max(found)))
-    median, p90, largest = shown
-    return Errors(rows=len(found), median=median, p90=p90, largest=largest)
+        found += [job.estimated.seconds(constants) / job.measured_s - 1 for job in jobs if job.model == model]
+    return summary(found)
 
 
 def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[_Job]:

@@ -13,7 +13,7 @@ compared with the constants of the package alone.
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from syncline.input.problem import bad_value, nearest
 from syncline.nccl.calibration import in_node_constants, relative
 from syncline.nccl.machine import Machine, MachineFile, load, names
 from syncline.nccl.rows import Row, read
+from syncline.validation.outcome import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -29,30 +30,6 @@ FOLDER = Path("validation/collectives")
 """The rows, in a checkout of the repository."""
 SMALLEST, LARGEST = 1_000, 1_100_000_000
 """Sizes that count, bytes: 1 kB to 1 GiB."""
-
-
-@dataclass(frozen=True)
-class Errors:
-    """Errors of several rows."""
-
-    rows: int
-    median: float
-    mean: float
-    p90: float
-    largest: float
-
-    @classmethod
-    def of(cls, errors: Sequence[float]) -> Errors | None:
-        """The errors of rows; None if there are no rows."""
-        if not errors:
-            return None
-        sizes = sorted(abs(each) for each in errors)
-        p90 = statistics.quantiles(sizes, n=10, method="inclusive")[-1] if len(sizes) > 1 else sizes[0]
-        return cls(len(sizes), statistics.median(sizes), statistics.fmean(sizes), p90, sizes[-1])
-
-    def as_dict(self) -> dict[str, float]:
-        """For JSON: fractions."""
-        return {name: round(getattr(self, name), 5) for name in ("rows", "median", "mean", "p90", "largest")}
 
 
 @dataclass(frozen=True)
@@ -75,9 +52,9 @@ class Group:
     nodes: int
     points: tuple[Point, ...]
 
-    def errors(self, kind: str) -> Errors | None:
+    def errors(self, kind: str) -> Spread | None:
         """Errors of one kind: ``in_sample``, ``sizes_left_out`` or ``gpus_left_out``."""
-        return Errors.of(of_kind(self.points, kind))
+        return Spread.of(of_kind(self.points, kind))
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -88,8 +65,12 @@ class Group:
             "gpus": self.gpus,
             "nodes": self.nodes,
             "repeats": repeats([point.row for point in self.points]),
-            **{kind: None if each is None else each.as_dict() for kind, each in kinds.items()},
+            **{kind: None if each is None else _rounded(each) for kind, each in kinds.items()},
         }
+
+
+def _rounded(errors: Spread) -> dict[str, float]:
+    return {name: round(value, 5) for name, value in asdict(errors).items()}
 
 
 KINDS = ("in_sample", "sizes_left_out", "gpus_left_out")

@@ -9,7 +9,8 @@ from rich.text import Text
 from syncline.quantity import counted
 from syncline.terminal.prose import lines
 from syncline.terminal.table import of_numbers
-from syncline.validation.collectives import KINDS, Errors, of_kind, repeats
+from syncline.validation.collectives import KINDS, of_kind, repeats
+from syncline.validation.outcome import Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,10 +23,22 @@ _LEGEND = (
     "Errors are |predicted / measured - 1| in percent: median, mean, 90th percentile and largest. In sample: the "
     "constants of the machine, calibrated with these rows. Sizes out: constants from every second size predict the "
     "others; median / p90. GPUs out: constants from other numbers of GPUs predict this one; median / p90. Repeats: how "
-    "far repeated measurements of one call are from their median."
+    "far repeated measurements of one call are from their median. Narrow terminals leave out mean, largest and repeats."
 )
-_HEADINGS = ("machine", "operation", "GPUs", "rows", "median", "mean", "p90", "max", "sizes out", "GPUs out", "repeats")
-_SPARE = ("repeats", "mean", "max")
+_HEADINGS = (
+    "machine",
+    "operation",
+    "GPUs",
+    "rows",
+    "median",
+    "mean",
+    "p90",
+    "largest",
+    "sizes out",
+    "GPUs out",
+    "repeats",
+)
+_SPARE = ("repeats", "mean", "largest")
 
 
 def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
@@ -47,7 +60,7 @@ def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
     for nodes, what in ((True, "one node"), (False, "several nodes")):
         points = [point for group in groups if (group.nodes == 1) == nodes for point in group.points]
         if points:
-            kinds = {kind: Errors.of(of_kind(points, kind)) for kind in KINDS}
+            kinds = {kind: Spread.of(of_kind(points, kind)) for kind in KINDS}
             cells = _cells(kinds, repeats([point.row for point in points]))
             table.add_row(Text("all", "bold"), Text(what, "bold"), "", str(len(points)), *cells)
     yield table
@@ -59,7 +72,7 @@ def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
         )
 
 
-def _cells(kinds: dict[str, Errors | None], spread: float | None) -> list[str]:
+def _cells(kinds: dict[str, Spread | None], spread: float | None) -> list[str]:
     known, sizes, gpus = (kinds[kind] for kind in KINDS)
     return [
         *([_percent(each) for each in (known.median, known.mean, known.p90, known.largest)] if known else ["-"] * 4),

@@ -6,9 +6,10 @@ import re
 from html import escape
 from typing import TYPE_CHECKING
 
+from syncline.quantity import percent
 from syncline.validation.drawing import scatter
 from syncline.validation.groups import GROUPS, grouped
-from syncline.validation.screen import answer, bar_text, percent
+from syncline.validation.screen import answer, bar_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

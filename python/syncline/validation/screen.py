@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from syncline.quantity import counted
+from syncline.quantity import counted, percent
 from syncline.terminal.prose import lines
 from syncline.terminal.table import of_numbers
 from syncline.validation.groups import MEMORY
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 LISTED = 20
 """Most outliers that are listed."""
+
+
+_LEGEND = (
+    "Errors are |predicted / measured - 1| of the time of a step; p90 is the 90th percentile. A bar is the largest "
+    "error that a group may have; groups in bold miss one."
+)
 
 
 def screen(found: Validation, width: int) -> RenderableType:
@@ -39,11 +45,6 @@ def answer(found: Validation) -> str:
     return f"{said} All bars are kept."
 
 
-def percent(value: float) -> str:
-    """A fraction in percent, with one decimal."""
-    return f"{100 * value:.1f} %"
-
-
 def bar_text(figures: Figures) -> str:
     """The bars of a group, such as ``mean 3.0, largest 8.0``, in percent."""
     if figures.bar is None:
@@ -59,6 +60,8 @@ def fits_text(fits: Fits | None) -> str:
 
 def _parts(found: Validation, width: int) -> Iterator[RenderableType]:
     yield Text(lines(answer(found), width), "bold")
+    yield ""
+    yield Text(lines(_LEGEND, width), "dim")
     yield ""
     yield _table(found.groups, "group", bars=True)
     yield ""
@@ -91,7 +94,7 @@ def _parts(found: Validation, width: int) -> Iterator[RenderableType]:
 
 def _table(figures: Sequence[Figures], heading: str, *, bars: bool) -> Table:
     table = of_numbers(
-        *(heading, "rows", "median", "mean", "90th", "largest", "memory", "fits right", "fits wrong", "fitted to"),
+        *(heading, "rows", "median", "mean", "p90", "largest", "memory", "fits right", "fits wrong", "fitted to"),
         *(["bars in %"] if bars else []),
         spare=("fits wrong", "fits right", "memory", "fitted to"),
     )

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncline.cli.commands.options import refuse
 from syncline.errors import ExitStatus
 from syncline.files import write_whole
 from syncline.input.problem import bad_value, cannot_write, raise_errors, require_writable
@@ -48,6 +49,8 @@ def runs(options: RunsOptions, predict: Predict | None = None) -> int:
     """
     from syncline.validation import compare, load, recorded, validated, worse
 
+    if options.update and options.figures is None:
+        refuse({"--update": True}, "needs a file to write", "name it with --figures FILE")
     if options.page is not None:
         _writable_page(options.page, force=options.force)
     if options.figures is not None and options.update:

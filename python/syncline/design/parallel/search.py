@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syncline.estimate import Machine
-    from syncline.estimate.software import Errors
     from syncline.models.architecture import Architecture
+    from syncline.nccl.machine import Errors
 
 FRAMEWORK = "megatron"
 """The software whose constants count."""
