@@ -158,7 +158,7 @@ def _canonical(name: str) -> str:
                 found=name,
                 allowed=", ".join(known),
                 nearest=nearest(name, known),
-                help="measure them, fit models with `syncline kernels fit`, and give the file",
+                help="name one of these, or a .json file of `syncline kernels fit`",
             )
         )
     return found

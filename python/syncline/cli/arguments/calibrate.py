@@ -26,7 +26,7 @@ def calibrate(
     operation: Annotated[
         str | None,
         typer.Option(
-            "--operation", metavar="NAME", help="What was measured, if the files do not say it: all_reduce ..."
+            "--operation", metavar="NAME", help="What was measured, if the files do not say it, such as all_reduce."
         ),
     ] = None,
     gpus: Annotated[

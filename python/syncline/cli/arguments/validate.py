@@ -78,7 +78,7 @@ def runs(
     held_out: Annotated[
         bool,
         typer.Option(
-            "--held-out/--in-sample", help="Predict rows of the set `megatron` without their own model in its fit."
+            "--held-out/--in-sample", help="Fit the constants of Megatron again for each model, without its own rows."
         ),
     ] = True,
     force: Force = False,
