@@ -55,10 +55,11 @@ def axes(division: Division) -> str:
 def screen(found: Found, width: int) -> RenderableType:
     """The result for a terminal of this width."""
     best, request = found.best[0], found.request
+    of_peak = "" if request.precision == "bf16" else " of the peak in bf16"
     head = (
         f"{request.architecture.source} on {_many(request.gpus, 'accelerator')}: {time(best.step_s)} a step of "
         f"{_many(request.global_batch, 'sequence')} of {_many(request.sequence, 'token')}, "
-        f"{found.tokens_per_s(best):,.0f} tokens/s an accelerator, MFU {percent(found.mfu(best))}."
+        f"{found.tokens_per_s(best):,.0f} tokens/s an accelerator, MFU {percent(found.mfu(best))}{of_peak}."
     )
     counts = (
         f"{found.fitting:,} of {found.possible:,} divisions fit into {memory(found.capacity)} of "

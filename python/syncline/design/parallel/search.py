@@ -239,8 +239,8 @@ def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | Non
                 "model and batch cannot be divided among so many accelerators",
                 key="gpus",
                 found=str(request.gpus),
-                help=f"a global batch of {request.global_batch} has to be a multiple of the data-parallel ranks: "
-                "give another --gpus or --global-batch",
+                help=f"TP x PP x CP x DP has to be {request.gpus}, and DP has to divide the global batch of "
+                f"{request.global_batch}: give another --gpus or --global-batch",
             )
         )
     job, needed = json.loads(smallest[0]), smallest[1]
