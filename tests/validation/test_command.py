@@ -53,6 +53,14 @@ def test_the_page_is_written_once(tmp_path, capsys):
         runs(options(write(tmp_path), page="page.txt"), at_forty_percent)
 
 
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '{"vtrain": 3}', "[" * 100_000])
+def test_a_file_without_figures_is_refused(tmp_path, text):
+    figures = tmp_path / "figures.json"
+    figures.write_text(text, "utf-8")
+    with pytest.raises(SynclineError, match="not a file of figures"):
+        runs(options(write(tmp_path), figures=figures.as_posix()), at_forty_percent)
+
+
 def test_update_needs_a_file(tmp_path):
     with pytest.raises(SynclineError, match="`--update` needs a file"):
         runs(options(write(tmp_path), update=True), at_forty_percent)

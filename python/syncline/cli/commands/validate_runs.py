@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline.cli.commands.options import refuse
+from syncline.codes import Code
 from syncline.errors import ExitStatus
 from syncline.files import write_whole
-from syncline.input.problem import bad_value, cannot_write, raise_errors, require_writable
+from syncline.input.node import Mark, Text
+from syncline.input.problem import bad_value, cannot_write, error, raise_errors, require_writable
 from syncline.quantity import counted
 from syncline.terminal.streams import console, say, show, show_json
 
@@ -53,17 +56,19 @@ def runs(options: RunsOptions, predict: Predict | None = None) -> int:
         refuse({"--update": True}, "needs a file to write", "name it with --figures FILE")
     if options.page is not None:
         _writable_page(options.page, force=options.force)
-    if options.figures is not None and options.update:
-        require_writable(options.figures)
+    before = None
+    if options.figures is not None:
+        if options.update:
+            require_writable(options.figures)
+        else:
+            before = _figures(options.figures)
     inputs = load(options.file, options.models, options.clusters)
     if predict is None:
         predict = _predictor(inputs.rows, held_out=options.held_out)
     found = validated(compare(inputs.rows, predict), inputs.runs.excluded, inputs.explanations)
     worsened: list[str] = []
-    if options.figures is not None and not options.update:
-        from syncline.input.source import read_file
-
-        worsened = worse(recorded(found), read_file(options.figures))
+    if before is not None:
+        worsened = worse(recorded(found), before)
     status = ExitStatus.PROBLEM if worsened else ExitStatus.DONE
     if options.as_json:
         show_json({"exit_status": int(status), "worse": worsened, "validation": found.as_dict()})
@@ -90,10 +95,14 @@ def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
     """Fits the constants of training software to measured runs, and writes them; returns the exit status."""
     from syncline.estimate.software import save
     from syncline.validation import load
-    from syncline.validation.calibration import calibrated
+    from syncline.validation.calibration import CALIBRATIONS, calibrated
 
     require_writable(out, force=force)
     sets = calibrated(load(file).rows)
+    if not any(each.rows for each in sets.values()):
+        names = sorted({each.rows for each in CALIBRATIONS.values()})
+        message, help = "no row may calibrate constants", f"write {' or '.join(names)} into the column `calibrates`"
+        raise_errors(error(Code.BAD_VALUE, message, help=help))
     try:
         save(sets, out)
     except OSError as problem:
@@ -111,6 +120,28 @@ def _predictor(rows: Sequence[Row], *, held_out: bool) -> Predict:
     from syncline.validation.estimates import predictor
 
     return left_out(rows, shipped(), "megatron") if held_out else predictor()
+
+
+def _figures(path: str) -> str:
+    """The text of a file of figures.
+
+    :raises SynclineError: it cannot be read, or holds no figures.
+    """
+    from syncline.input.source import read_file
+
+    text = read_file(path)
+    try:
+        groups = json.loads(text)
+    except (ValueError, RecursionError):
+        groups = None
+    if not isinstance(groups, dict) or not groups or not all(map(_is_group, groups.values())):
+        help = "write one with --figures FILE --update"
+        raise_errors(error(Code.BAD_SYNTAX, "not a file of figures", mark=Mark(Text(path, ()), 0, 0, 0), help=help))
+    return text
+
+
+def _is_group(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(each, int | float) for each in value.values())
 
 
 def _writable_page(path: str, *, force: bool) -> None:
