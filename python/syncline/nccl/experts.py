@@ -19,6 +19,7 @@ from syncline.input.problem import bad_value, nearest
 from syncline.input.source import Source
 from syncline.input.units import Rate, Time, bytes_per_s
 from syncline.nccl.machine import Errors, seconds
+from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -107,8 +108,12 @@ def exchange(machine: str, kernels: Kernels, phase: Phase, nodes: int = 1) -> Ex
     for each in known[machine].exchanges:
         if (each.kernels, each.phase, each.nodes) == (kernels, phase, nodes):
             return each
-    measured = sorted({f"{each.kernels} {each.phase} of {each.nodes} nodes" for each in known[machine].exchanges})
-    raise bad_value("not measured on this machine", f"{kernels} {phase} of {nodes} nodes", allowed=", ".join(measured))
+    measured = sorted({_named(each.kernels, each.phase, each.nodes) for each in known[machine].exchanges})
+    raise bad_value("not measured on this machine", _named(kernels, phase, nodes), allowed=", ".join(measured))
+
+
+def _named(kernels: str, phase: str, nodes: int) -> str:
+    return f"{kernels} {phase} of {counted(nodes, 'node')}"
 
 
 def names() -> list[str]:

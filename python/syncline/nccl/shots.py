@@ -6,6 +6,7 @@ to 8 MiB: beyond, the frameworks use NCCL. Launches are those of CUDA graphs.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Annotated
@@ -76,9 +77,9 @@ def find(machine: str, framework: str) -> Shots:
     known = _machines()
     if machine not in known:
         raise bad_value("unknown machine", machine, allowed=", ".join(known), nearest=nearest(machine, known))
-    for each in reversed(known[machine]):
-        if framework in (each.framework, each.framework.partition(" ")[0]):
-            return each
+    found = [each for each in known[machine] if framework in (each.framework, each.framework.partition(" ")[0])]
+    if found:
+        return max(found, key=lambda each: _version(each.framework))
     measured = [each.framework for each in known[machine]]
     raise bad_value(
         "not measured on this machine",
@@ -86,6 +87,11 @@ def find(machine: str, framework: str) -> Shots:
         allowed=", ".join(measured),
         nearest=nearest(framework, measured),
     )
+
+
+def _version(framework: str) -> list[int]:
+    """The numbers of a version, so that 0.5.14 is newer than 0.5.9."""
+    return [int(each) for each in re.findall(r"\d+", framework)]
 
 
 def names() -> dict[str, list[str]]:
