@@ -84,6 +84,13 @@ def test_times_between_nodes_need_their_interfaces(cli: Cli, files):
     assert (network["gpus"], network["nics"], network["errors"]["rows"]) == (8, 8, 21)
 
 
+@pytest.mark.parametrize(("rate", "words"), [("0Gb/s", "`--nic-rate` is 0"), ("400", "without a unit")])
+def test_a_rate_that_is_none_is_refused(cli: Cli, files, rate, words):
+    done = cli("calibrate", cli.write("near.txt", files[8]), "--nics", "8", "--nic-rate", rate)
+    assert done.returncode == 2
+    assert words in done.stderr
+
+
 def test_a_machine_of_an_unknown_name_is_an_error():
     with pytest.raises(SynclineError, match="h100-sxm"):
         nccl.load("h100-sxn")

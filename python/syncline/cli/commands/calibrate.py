@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from syncline import _core
+from syncline.cli.commands.options import network_rate
 from syncline.input.problem import bad_value, nearest, require_writable
 from syncline.terminal.prose import lines
 from syncline.terminal.streams import console, say, show, show_json
@@ -50,6 +51,8 @@ def calibrate(options: CalibrateOptions) -> int:
     if options.operation is not None and options.operation not in (known := _core.nccl_operations()):
         near = nearest(options.operation, known)
         raise bad_value("unknown operation", options.operation, allowed=", ".join(known), nearest=near)
+    if options.nic_rate is not None:
+        network_rate("--nic-rate", options.nic_rate)
     name = options.name or nccl_tests.stem(options.files)
     out = options.out or f"{name}.yaml"
     require_writable(out, force=options.force)
@@ -88,11 +91,6 @@ def _network(options: CalibrateOptions, rows: Sequence[Row]) -> dict[str, Any] |
             f"{max(row.nodes for row in far)} nodes",
             help="add --nics N --nic-rate RATE, such as --nics 8 --nic-rate 400Gb/s",
         )
-    try:
-        _core.parse_quantity("rate", options.nic_rate)
-    except ValueError as problem:
-        message, remedy = problem.args
-        raise bad_value(message, options.nic_rate, help=remedy) from None
     return {
         "gpus": max(row.gpus // row.nodes for row in rows),
         "nics": options.nics,

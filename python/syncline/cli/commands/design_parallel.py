@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from syncline.cli.commands.options import rate
-from syncline.input.problem import bad_value
+from syncline.cli.commands.options import network_rate
 from syncline.terminal.streams import console, show, show_json
 
 
@@ -31,9 +30,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
     from syncline.design.parallel.search import batch_of
     from syncline.estimate import machine
 
-    nic = None if options.nic_rate is None else rate("--nic-rate", options.nic_rate) / 8
-    if nic == 0:
-        raise bad_value("`--nic-rate` is 0", str(options.nic_rate), allowed="a rate above 0, such as 400Gb/s")
+    nic = None if options.nic_rate is None else network_rate("--nic-rate", options.nic_rate) / 8
     request = Request(
         read_model(model),
         machine(options.accelerator, nic_bytes_per_s=nic, domain=options.domain),

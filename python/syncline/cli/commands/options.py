@@ -43,6 +43,15 @@ def rate(flag: str, text: str) -> int:
     return _quantity("rate", flag, text)
 
 
+def network_rate(flag: str, text: str) -> int:
+    """The bits per second that an interface sends, as :func:`rate`, and more than 0."""
+    if (found := rate(flag, text)) == 0:
+        raise_errors(
+            error(Code.BAD_VALUE, f"`{flag}` is 0", key=flag, found=text, allowed="a rate above 0, such as 400Gb/s")
+        )
+    return found
+
+
 def seconds(flag: str, text: str) -> float:
     """The time that an option gives, such as ``60s``. Raises :class:`SynclineError` if it is not a time."""
     return _quantity("time", flag, text) / 1e12
