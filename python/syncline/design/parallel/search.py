@@ -38,16 +38,17 @@ class Request:
     machine: Machine
     gpus: int
     sequence: int
+    """Tokens of a sequence."""
     global_batch: int
     """Sequences of a step."""
     precision: str = "bf16"
     """Of linear layers: bf16, fp8, mxfp8 or nvfp4."""
     micro_batch: int = 8
-    """Largest micro-batch."""
+    """Largest micro-batch, in sequences."""
     virtual_stages: int = 12
-    """Most chunks of layers of a stage."""
+    """Most chunks of layers of a stage, in interleaved pipelines."""
     context: int = 8
-    """Most ranks of a sequence."""
+    """Largest context parallelism."""
     recompute: bool = True
     """Whether layers may be recomputed."""
     shard_parameters: bool = True
@@ -55,7 +56,7 @@ class Request:
     reserve: float = 0.04
     """Part of the memory that stays free."""
     keep: int = 10
-    """How many divisions are returned."""
+    """How many divisions are returned, the fastest ones."""
 
 
 @dataclass(frozen=True)
