@@ -131,12 +131,15 @@ def _outliers(outliers: Sequence[Outlier], width: int) -> Iterator[RenderableTyp
         f"{counted(len(outliers), 'outlier')}, beyond twice the bar of the 90th percentile; {unexplained} unexplained:"
     )
     yield Text(lines(head, width))
-    table = of_numbers("row", "group", "error", "explanation")
+    explained = unexplained < len(outliers)
+    table = of_numbers("row", "group", "error", *(["explanation"] if explained else []))
     table.columns[1].justify = "left"
-    table.columns[3].justify = "left"
-    table.columns[3].no_wrap = False
+    if explained:
+        table.columns[3].justify = "left"
+        table.columns[3].no_wrap = False
     for each in outliers[:LISTED]:
-        table.add_row(each.outcome.run.id, each.group, f"{100 * each.error:+.1f} %", each.explanation or "unexplained")
+        cells = [each.explanation or "unexplained"] if explained else []
+        table.add_row(each.outcome.run.id, each.group, f"{100 * each.error:+.1f} %", *cells)
     yield table
     if len(outliers) > LISTED:
         yield Text(f"and {len(outliers) - LISTED} more; --json lists all", "dim")
