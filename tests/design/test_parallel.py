@@ -147,7 +147,7 @@ def test_the_reason_names_what_the_next_plan_spends_more_on():
     names = ("tensor", "pipeline", "context", "data")
     best, *others = found.best
     other = next(each for each in others if [each.job[name] for name in names] != [best.job[name] for name in names])
-    assert reason(found).startswith(f"Beside {axes(other)}, which takes")
+    assert reason(found).startswith(f"Compared with {axes(other)}, which takes")
 
 
 def test_tensor_parallel_ranks_are_whole_parts_of_a_domain():
@@ -175,7 +175,7 @@ def test_the_command_answers_from_a_configuration(cli: Cli):
         (json.dumps({**LLAMA_70B, "num_key_value_heads": 7}), ["num_key_value_heads", "found `7`", "divisor"]),
         (json.dumps({**LLAMA_70B, "hidden_size": 8190}), ["hidden_size", "found `8190`", "multiple"]),
         (json.dumps({**LLAMA_70B, "num_nextn_predict_layers": "x"}), ["num_nextn_predict_layers"]),
-        (json.dumps({**LLAMA_70B, "num_experts": 4, "num_experts_per_tok": 5}), ["num_experts_per_tok", "at most"]),
+        (json.dumps({**LLAMA_70B, "num_experts": 4, "num_experts_per_tok": 5}), ["num_experts_per_tok", "from 1 to 4"]),
         ("{", ["not well-formed JSON"]),
         ("[]", ["not a model's configuration"]),
         ("", ["not well-formed JSON"]),

@@ -104,7 +104,7 @@ def test_a_missing_key_is_named():
 def test_sizes_that_do_not_fit_together_are_named():
     with pytest.raises(ModelError, match="num_key_value_heads") as found:
         architecture({**QWEN3_30B, "num_key_value_heads": 5}, "m")
-    assert found.value.key == "num_attention_heads"
+    assert found.value.key == "num_key_value_heads"
 
 
 @pytest.mark.parametrize(

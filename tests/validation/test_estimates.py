@@ -127,10 +127,13 @@ def test_figures_have_not_become_worse(cli: Cli):
 def test_constants_are_written(cli: Cli):
     for name in ("models.yaml", "clusters.yaml"):
         cli.write(name, (FOLDER / name).read_text("utf-8"))
-    found = cli("validate", "constants", write(cli.folder, framework="megatron"), "--out", "constants.yaml")
+    none = cli("validate", "constants", write(cli.folder, framework="megatron"), "--out", "constants.yaml")
+    assert none.returncode == 2 and "calibrate" in none.stderr
+    rows = write(cli.folder, framework="megatron", calibrates="h100")
+    found = cli("validate", "constants", rows, "--out", "constants.yaml")
     assert found.returncode == 0, found.stderr
-    assert read(str(cli.folder / "constants.yaml"))["megatron"].rows == 0
-    again = cli("validate", "constants", write(cli.folder), "--out", "constants.yaml")
+    assert read(str(cli.folder / "constants.yaml"))["megatron"].rows == 1
+    again = cli("validate", "constants", rows, "--out", "constants.yaml")
     assert again.returncode == 2 and "--force" in again.stderr
 
 
