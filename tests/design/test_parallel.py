@@ -43,15 +43,19 @@ def test_all_divisions_are_tried():
                     continue
                 data = 4 // (tensor * pipeline * context)
                 for chunks in range(1, 3) if pipeline > 1 else [1]:
-                    if chunks > 1 and 4 % (pipeline * chunks):
-                        continue
+                    # Equal numbers of the 4 layers, and of the 6 blocks with embedding and output layer.
+                    ways = (chunks == 1 or 4 % (pipeline * chunks) == 0) + (
+                        pipeline > 1 and 6 % (pipeline * chunks) == 0
+                    )
                     for batch in (1, 2):
                         steps = 8 // (data * batch)
                         if 8 % (data * batch) or (chunks > 1 and steps % pipeline):
                             continue
                         # With and without recomputation, and of these with parameters divided.
-                        count += 2 * (2 if pipeline == 1 and data * context > 1 else 1)
-    asked = request(SMALL, 4, global_batch=8, micro_batch=2, virtual_stages=2, context=4, sequence=1024, keep=1000)
+                        count += 2 * ways * (2 if pipeline == 1 and data * context > 1 else 1)
+    asked = request(
+        SMALL, 4, global_batch=8, micro_batch=2, virtual_stages=2, context=4, sequence=1024, keep=1000, variants=True
+    )
     found = search(asked)
     assert (found.possible, found.fitting, len(found.best)) == (count, count, count)
 
@@ -73,10 +77,27 @@ def test_divisions_are_sorted_and_are_what_single_estimates_say():
 
 def test_the_recipe_that_is_published_is_among_the_best():
     """NVIDIA trains Llama 3 70B on H100 with tensor 4, pipeline 4, context 2 and 5 chunks a stage (Megatron-Bridge)."""
-    found = search(request(gpus=64, global_batch=128, keep=1000))
+    found = search(request(gpus=64, global_batch=128, keep=1000, variants=True))
     recipe = {"tensor": 4, "pipeline": 4, "context": 2, "virtual_stages": 5, "recompute": "none"}
     places = [at for at, each in enumerate(found.best) if recipe.items() <= each.job.items()]
     assert places and found.best[places[0]].step_s < 1.05 * found.best[0].step_s
+
+
+def test_layers_that_chunks_divide_with_the_ends_are_interleaved():
+    """Llama 3.1 405B has 126 layers so that these, embedding and output layer make 128 (8 chunks on 16 stages)."""
+    config = {**LLAMA_70B, "hidden_size": 16384, "num_hidden_layers": 126, "num_attention_heads": 128}
+    found = search(request({**config, "intermediate_size": 53248}, 8192, global_batch=1024, keep=200, variants=True))
+    assert any(each.job["virtual_stages"] == 8 and each.job["pipeline"] == 16 for each in found.best)
+    assert found.best[0].job["split"] == "ends" and found.best[0].job["virtual_stages"] > 1
+
+
+def test_one_division_stands_for_those_with_the_same_axes():
+    found = search(request(keep=50))
+    names = ("tensor", "pipeline", "context", "expert", "data", "zero")
+    axes_ = [tuple(each.job[name] for name in names) for each in found.best]
+    assert len(set(axes_)) == len(axes_)
+    every = search(request(keep=1, variants=True))
+    assert every.best[0].step_s == found.best[0].step_s
 
 
 def test_what_does_not_fit_says_how_much_it_needs():

@@ -25,6 +25,9 @@ pub struct Space {
     pub recompute: bool,
     /// Whether data-parallel ranks may divide parameters (ZeRO-3), where there is no pipeline.
     pub shard_parameters: bool,
+    /// Whether divisions are returned one by one that have the same axes and differ in chunks, micro-batch or recomputation;
+    /// else the fastest one of them stands for all.
+    pub variants: bool,
 }
 
 /// A way to divide the model.
@@ -84,6 +87,14 @@ pub fn search<C: Costs>(
         if !step.seconds().is_finite() {
             return;
         }
+        if !space.variants
+            && let Some(at) = found.best.iter().position(|each| axes(&each.job) == axes(&job))
+        {
+            if found.best[at].step.seconds() <= step.seconds() {
+                return;
+            }
+            found.best.remove(at);
+        }
         let slower = |each: &Candidate| each.step.seconds() <= step.seconds();
         let place = found.best.partition_point(slower);
         if place < keep {
@@ -126,16 +137,16 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
                         shard_group: data * context,
                         ..base.clone()
                     };
-                    if !layers_divide(model, &divided) {
-                        continue;
-                    }
-                    for job in with_experts(model, &divided) {
-                        for &micro_batch in &batches {
-                            batched(&job, space, micro_batch, |job| {
-                                if check(model, &job).is_empty() {
-                                    visitor(job);
-                                }
-                            });
+                    for split in splits(model, &divided) {
+                        let divided = Job { split, ..divided.clone() };
+                        for job in with_experts(model, &divided) {
+                            for &micro_batch in &batches {
+                                batched(&job, space, micro_batch, |job| {
+                                    if check(model, &job).is_empty() {
+                                        visitor(job);
+                                    }
+                                });
+                            }
                         }
                     }
                 }
@@ -144,13 +155,24 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
     }
 }
 
-/// Whether chunks have equal numbers of layers, or each stage of a pipeline without interleaving at least one.
-const fn layers_divide(model: &Model, job: &Job) -> bool {
+/// The axes of a division, and whether parameters are divided.
+const fn axes(job: &Job) -> [u32; 6] {
+    [job.tensor, job.pipeline, job.context, job.expert, job.data, job.zero as u32]
+}
+
+/// How layers can be divided among chunks: equally, or with embedding and output layer counted as a layer each. Stages that
+/// are not interleaved may have unequal numbers of layers.
+fn splits(model: &Model, job: &Job) -> Vec<Split> {
     let layers = model.layers + model.prediction_layers;
-    if job.virtual_stages > 1 {
-        return layers.is_multiple_of(job.pipeline * job.virtual_stages);
+    let chunks = job.pipeline * job.virtual_stages;
+    let mut found = Vec::with_capacity(2);
+    if layers.is_multiple_of(chunks) || (job.virtual_stages == 1 && job.pipeline <= layers) {
+        found.push(Split::Even);
     }
-    job.pipeline <= layers
+    if job.pipeline > 1 && (layers + 2).is_multiple_of(chunks) && (layers + 2) / chunks > 0 {
+        found.push(Split::Ends);
+    }
+    found
 }
 
 /// The job with its experts on any number of ranks of a stage.

@@ -49,8 +49,7 @@ class Software(Strict):
     dispatch: _Part = 1.0
     """Time that tokens take to experts and back, over that of NCCL's all-to-all."""
     data_exposed: _Part = 0.3
-    """Part of gradients and parameters that is not hidden where they overlap; with ZeRO-3, the part of a step that
-    hides none of them."""
+    """Part of gradients and parameters that is not hidden where they overlap."""
     pipeline_exposed: _Part = 0.3
     """Part of messages between stages that is not hidden where they overlap."""
 

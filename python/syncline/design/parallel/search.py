@@ -55,6 +55,9 @@ class Request:
     """Whether data-parallel ranks may divide parameters (ZeRO-3)."""
     reserve: float = 0.04
     """Part of the memory that stays free."""
+    variants: bool = False
+    """Whether divisions are listed one by one that have the same axes and differ in chunks, micro-batch or
+    recomputation; else the fastest one of them stands for all."""
     keep: int = 10
     """How many divisions are returned, the fastest ones."""
 
@@ -167,6 +170,7 @@ def search(request: Request, software: Software | None = None) -> Found:
         "context": request.context,
         "recompute": request.recompute,
         "shard_parameters": request.shard_parameters,
+        "variants": request.variants,
     }
     capacity = int(request.machine.memory_bytes * (1 - request.reserve))
     machine = request.machine
