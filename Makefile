@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What the Python module is built from: a change of a test does not start a release build.
 RUST := $(shell find crates \( -name tests -o -name benches \) -prune -o \( -name '*.rs' ! -name tests.rs -o -name Cargo.toml \) -print) Cargo.toml Cargo.lock
 
-.PHONY: validate training-software help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-estimate bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel nccl-machines web schema transcripts clean
+.PHONY: validate figures training-software help setup demo check test test-rust test-python test-many test-random test-slow test-torch test-torch-suite test-torch-versions test-worlds torch bench bench-ddp bench-executor bench-estimate bench-flow bench-grouping bench-hub bench-joint bench-machine bench-packet bench-plan-changes bench-released bench-reorder bench-runtime bench-sum bench-transports reference-packet experiments-astra2020 experiments-dlrm2020 experiments-hier2021 experiments-luo2020 experiments-topoopt2022 lint loom miri mutants wheel nccl-machines web schema transcripts clean
 .DEFAULT_GOAL := help
 
 help: ## list the commands
@@ -24,8 +24,8 @@ $(VENV)/.built: $(VENV)/.tools $(RUST) pyproject.toml
 	VIRTUAL_ENV=$(abspath $(VENV)) $(BIN)/maturin develop --release > $(VENV)/build.log 2>&1 || { cat $(VENV)/build.log; exit 1; }
 	@touch $@
 
-demo: setup ## train ResNet-50 on a simulated torus of 32 NPUs
-	$(BIN)/syncline simulate examples/resnet50-torus/scenario.yaml
+demo: setup ## find the best way to divide Llama 3.1 70B among 512 H100
+	$(BIN)/syncline design parallel examples/llama-3-70b/config.json --gpus 512 --accelerator H100 --top 3
 
 check: $(VENV)/.tools ## what a change needs, in about a minute: lints and tests of what changed; BASE=main for a branch
 	@BASE=$(BASE) .ci/check
@@ -186,6 +186,10 @@ wheel: $(VENV)/.tools ## a wheel for this platform, in dist/
 
 web: ## build the script of report.html anew; needs npm
 	cd web/report && npm ci --no-audit --no-fund --silent && npm run --silent check && npm run --silent build
+
+figures: setup ## the figures that `make validate` holds, and the error bars of estimates, written again
+	$(BIN)/syncline validate runs --figures validation/figures.json --update
+	UPDATE=1 $(BIN)/python -m pytest -q tests/estimate/test_error_bars.py
 
 validate: setup ## predictions beside all measured runs and collectives; figures that got worse fail
 	$(BIN)/syncline validate runs --figures validation/figures.json

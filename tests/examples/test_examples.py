@@ -49,6 +49,6 @@ def replay(cli: Cli, transcript: str) -> str:
 def test_every_example_says_what_it_shows(example: Path) -> None:
     text = (example / "README.md").read_text("utf-8")
     assert text.startswith("# ")
-    scenarios = list(example.glob("*.yaml"))
-    assert scenarios
-    assert all(f"`{scenario.name}`" in text for scenario in scenarios)
+    inputs = list(example.glob("*.yaml")) or list(example.glob("config.json"))
+    assert inputs
+    assert all(f"`{each.name}`" in text for each in inputs)

@@ -9,8 +9,9 @@ import pytest
 
 from syncline.errors import SynclineError
 from syncline.terminal.streams import as_text
-from syncline.validation.figures import recorded, validated, worse
+from syncline.validation.figures import validated
 from syncline.validation.folder import load, read_explanations
+from syncline.validation.kept import recorded, worse
 from syncline.validation.runs import Excluded
 from syncline.validation.screen import screen
 from tests.validation.rows import outcome, write

@@ -9,7 +9,9 @@
 - :mod:`~syncline.validation.groups`: groups of rows, and their bars;
 - :mod:`~syncline.validation.cells`: whether the fastest configuration is found;
 - :mod:`~syncline.validation.collectives`: measured collectives against the times that machines predict for them;
-- :mod:`~syncline.validation.figures`: all figures, outliers, and figures that must not get worse;
+- :mod:`~syncline.validation.figures`: all figures, and outliers;
+- :mod:`~syncline.validation.alike_rows`: errors of rows that are alike, which estimates show as error bars;
+- :mod:`~syncline.validation.kept`: figures that a repository keeps, so that they do not get worse;
 - :mod:`~syncline.validation.screen`, :mod:`~syncline.validation.page` and :mod:`~syncline.validation.drawing`: the
   figures on a terminal, as HTML, and as scatter plots.
 
@@ -24,14 +26,17 @@ from syncline.lazy import lazy
 
 if TYPE_CHECKING:
     from syncline.models.architecture import Architecture
+    from syncline.validation.alike_rows import Alike, alike
     from syncline.validation.clusters import Cluster
-    from syncline.validation.figures import Validation, recorded, validated, worse
+    from syncline.validation.figures import Validation, validated
     from syncline.validation.folder import Inputs, load
+    from syncline.validation.kept import recorded, worse
     from syncline.validation.outcome import Outcome, compare
     from syncline.validation.prediction import Prediction, leave_one_model_out
     from syncline.validation.runs import Run
 
 __all__ = [
+    "Alike",
     "Architecture",
     "Cluster",
     "Inputs",
@@ -39,6 +44,7 @@ __all__ = [
     "Prediction",
     "Run",
     "Validation",
+    "alike",
     "compare",
     "leave_one_model_out",
     "load",
@@ -50,6 +56,7 @@ __all__ = [
 __getattr__ = lazy(
     __name__,
     {
+        "Alike": "syncline.validation.alike_rows.Alike",
         "Architecture": "syncline.models.architecture.Architecture",
         "Cluster": "syncline.validation.clusters.Cluster",
         "Inputs": "syncline.validation.folder.Inputs",
@@ -57,11 +64,12 @@ __getattr__ = lazy(
         "Prediction": "syncline.validation.prediction.Prediction",
         "Run": "syncline.validation.runs.Run",
         "Validation": "syncline.validation.figures.Validation",
+        "alike": "syncline.validation.alike_rows.alike",
         "compare": "syncline.validation.outcome.compare",
         "leave_one_model_out": "syncline.validation.prediction.leave_one_model_out",
         "load": "syncline.validation.folder.load",
-        "recorded": "syncline.validation.figures.recorded",
+        "recorded": "syncline.validation.kept.recorded",
         "validated": "syncline.validation.figures.validated",
-        "worse": "syncline.validation.figures.worse",
+        "worse": "syncline.validation.kept.worse",
     },
 )

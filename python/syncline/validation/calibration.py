@@ -13,7 +13,7 @@ from syncline.nccl.calibration import summary
 from syncline.validation.estimates import estimator, predicted, predictor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from syncline import _core
     from syncline.models.architecture import Architecture
@@ -216,7 +216,7 @@ def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[_Job]:
     found = []
     for row in rows:
         run = row.run
-        if calibration.rows not in (run.calibrates or "").split() or run.framework != calibration.frameworks[0]:
+        if not _counts(calibration, run):
             continue
         if run.step_s is None or not row.cluster.accelerator.startswith(calibration.accelerators):
             continue
@@ -227,25 +227,29 @@ def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[_Job]:
     return found
 
 
-def held_out(rows: Sequence[Row], sets: Mapping[str, ConstantSet], name: str) -> Predict:
-    """A predictor that fits the set ``name`` again for each model of its rows, without the rows of that model.
+def held_out(rows: Sequence[Row], sets: Mapping[str, ConstantSet], names: Collection[str]) -> Predict:
+    """A predictor that fits each set in ``names`` again for each model of its rows, without the rows of that model.
 
-    Rows that did not calibrate the set are predicted with ``sets``.
+    Rows that did not calibrate one of these sets are predicted with ``sets``.
     """
-    calibration = CALIBRATIONS[name]
     plain = predictor(sets)
-    made: dict[str, Software] = {}
+    made: dict[tuple[str, str], Software] = {}
 
     def predict(run: Run, model: Architecture, cluster: Cluster) -> Prediction:
-        chosen = stacks.choose(sets, run.framework or "megatron", cluster.accelerator)
-        counts = calibration.rows in (run.calibrates or "").split() and run.framework == calibration.frameworks[0]
-        if chosen != name or not counts:
+        name = stacks.choose(sets, run.framework or "megatron", cluster.accelerator)
+        if name is None or name not in names or not _counts(CALIBRATIONS[name], run):
             return plain(run, model, cluster)
-        if run.model not in made:
-            made[run.model] = calibrated(rows, without=run.model, only=name)[name].constants
-        return predicted(run, cluster, estimator(run, model, cluster), made[run.model])
+        key = name, run.model
+        if key not in made:
+            made[key] = calibrated(rows, without=run.model, only=name)[name].constants
+        return predicted(run, cluster, estimator(run, model, cluster), made[key])
 
     return predict
+
+
+def _counts(calibration: Calibration, run: Run) -> bool:
+    """Whether a set may be fitted to a run."""
+    return calibration.rows in (run.calibrates or "").split() and run.framework == calibration.frameworks[0]
 
 
 def _scipy() -> Any:

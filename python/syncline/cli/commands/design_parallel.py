@@ -27,7 +27,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
     """Searches for the fastest division, and prints it; returns the exit status."""
     from syncline.design.parallel import Request, read_model, search
     from syncline.design.parallel.screen import as_dict, screen
-    from syncline.design.parallel.search import batch_of
+    from syncline.design.parallel.search_divisions import batch_of
     from syncline.estimate import machine
 
     nic = None if options.nic_rate is None else network_rate("--nic-rate", options.nic_rate) / 8

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from syncline.design.parallel.search import AXES
-from syncline.design.parallel.search import axes as axes_of
+from syncline.design.parallel.search_divisions import AXES
+from syncline.design.parallel.search_divisions import axes as axes_of
+from syncline.estimate import kind_of
+from syncline.estimate.error_bars import sentences
 from syncline.quantity import memory, percent, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
-    from syncline.design.parallel.search import Division, Found
+    from syncline.design.parallel.search_divisions import Division, Found
 
 PARTS = {
     "products": "matrix products",
@@ -44,6 +46,14 @@ KINDS = {
     "context": "driver",
 }
 """Kinds of memory, in the order of the table."""
+WHY = {
+    "tensor": "each layer's products wait for them",
+    "context": "attention waits for the keys and values of other ranks",
+    "expert": "in each layer, experts wait for their tokens, and the next layer for what comes back",
+    "messages": "each stage waits for its neighbours",
+    "exchange": "gradients are complete only when the backward pass ends, and the next step needs all parameters",
+}
+"""Parts of a step in which ranks wait for communication, and why computation does not hide it."""
 _BAR = 24
 
 
@@ -58,15 +68,17 @@ def screen(found: Found, width: int) -> RenderableType:
     of_peak = "" if request.precision == "bf16" else " of the peak in bf16"
     head = (
         f"{request.architecture.source} on {_many(request.gpus, 'accelerator')}: {time(best.step_s)} a step of "
-        f"{_many(request.global_batch, 'sequence')} of {_many(request.sequence, 'token')}, "
+        f"{_many(request.global_batch, 'sequence')} of {_many(request.sequence, 'token')}{_around(found)}: "
         f"{found.tokens_per_s(best):,.0f} tokens/s an accelerator, MFU {percent(found.mfu(best))}{of_peak}."
     )
     counts = (
         f"{found.fitting:,} of {found.possible:,} divisions fit into {memory(found.capacity)} of "
-        f"{request.machine.accelerator}. {_trust(found)}"
+        f"{request.machine.accelerator}."
     )
     blocks: list[RenderableType] = [
         Text(lines(head, width)),
+        Text(),
+        Text(lines(_trust(found), width)),
         Text(),
         Text(lines(counts, width)),
         Text(),
@@ -74,9 +86,23 @@ def screen(found: Found, width: int) -> RenderableType:
         Text(),
     ]
     blocks += [_parts(best), Text(), _memory(best, found.capacity)]
-    if (why := reason(found)) is not None:
-        blocks += [Text(), Text(lines(why, width))]
+    for said in (exposed(best), reason(found)):
+        if said is not None:
+            blocks += [Text(), Text(lines(said, width))]
     return Group(*blocks)
+
+
+def _around(found: Found) -> str:
+    """The steps that the error bar of the fastest division holds."""
+    if found.errors is None:
+        return ""
+    low, high = found.errors.around(found.best[0].step_s)
+    return f", {_about(low)} {f'to {_about(high)}' if high is not None else 'or more'} by the error bar"
+
+
+def _about(seconds: float) -> str:
+    """A time with two digits."""
+    return time(float(f"{seconds:.2g}"))
 
 
 def _many(count: int, word: str) -> str:
@@ -85,13 +111,9 @@ def _many(count: int, word: str) -> str:
 
 def _trust(found: Found) -> str:
     """How near such estimates are."""
-    errors = found.errors
-    if errors is None:
-        return "Times are estimates of a model with experts, which can be off by half: measure before you decide."
-    return (
-        f"Times are estimates: with constants fitted to other models, half of {errors.rows} measured steps of dense "
-        f"models were within {percent(errors.median)}, and nine of ten within {percent(errors.p90)}."
-    )
+    request = found.request
+    accelerator, kind = request.machine.accelerator, kind_of(request.architecture)
+    return " ".join(sentences(found.errors, accelerator, kind, gpus=request.gpus, sequence=request.sequence))
 
 
 def _ranking(found: Found) -> RenderableType:
@@ -133,6 +155,17 @@ def _memory(best: Division, capacity: int) -> RenderableType:
             part = nbytes / capacity
             table.add_row(title, memory(nbytes), percent(part), "█" * round(_BAR * part))
     return table
+
+
+def exposed(division: Division) -> str | None:
+    """How much of a step ranks wait for communication, and for which most; None if they never do."""
+    waits = {name: division.parts[name] for name in WHY}
+    total, most = sum(waits.values()), max(waits, key=lambda each: waits[each])
+    if total <= 0:
+        return None
+    said = f"Exposed communication takes {time(total)}, {percent(total / division.step_s)} of the step"
+    title = PARTS[most].removesuffix(", not hidden")
+    return f"{said}, most of it for {title} ({time(waits[most])}): {WHY[most]}."
 
 
 def reason(found: Found) -> str | None:

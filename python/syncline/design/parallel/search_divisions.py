@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.estimate import Software, model_text
+from syncline.estimate import Software, error_bar, kind_of, model_text
 from syncline.estimate.software import choose, shipped
 from syncline.input.problem import error, raise_errors
 from syncline.models import accelerators
@@ -17,9 +17,8 @@ from syncline.quantity import counted, memory
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from syncline.estimate import Machine
+    from syncline.estimate import ErrorBar, Machine
     from syncline.models.architecture import Architecture
-    from syncline.nccl.machine import Errors
 
 FRAMEWORK = "megatron"
 """The software whose constants count."""
@@ -91,8 +90,8 @@ class Found:
     """Those that fit into memory."""
     capacity: int
     """Bytes of an accelerator that may be used."""
-    errors: Errors | None = None
-    """Errors of such estimates on measured steps of dense models; None if they are not known."""
+    errors: ErrorBar | None = None
+    """Errors of estimates of jobs that are alike; None if none was measured, or constants were given."""
 
     def mfu(self, division: Division) -> float:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
@@ -155,8 +154,8 @@ def search(request: Request, software: Software | None = None) -> Found:
         measured.
     """
     _check_precision(request)
-    chosen = shipped()[choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK]
-    constants = software or chosen.constants
+    name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
+    constants = software or shipped()[name].constants
     base = {
         **_BASE,
         "sequence": request.sequence,
@@ -186,8 +185,8 @@ def search(request: Request, software: Software | None = None) -> Found:
     )
     if not best:
         _raise_none(request, possible, smallest, capacity)
-    # Models with experts did not calibrate these constants.
-    errors = chosen.errors if software is None and request.architecture.experts is None else None
+    kind = kind_of(request.architecture)
+    errors = error_bar(name, request.machine.accelerator, kind) if software is None else None
     return Found(request, tuple(_division(*each) for each in best), possible, fitting, capacity, errors)
 
 
