@@ -11,7 +11,7 @@ from syncline.design.parallel.search_divisions import AXES
 from syncline.design.parallel.search_divisions import axes as axes_of
 from syncline.estimate import kind_of
 from syncline.estimate.error_bars import sentences
-from syncline.quantity import memory, percent, time
+from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
@@ -66,9 +66,10 @@ def screen(found: Found, width: int) -> RenderableType:
     """The result for a terminal of this width."""
     best, request = found.best[0], found.request
     of_peak = "" if request.precision == "bf16" else " of the peak in bf16"
+    model, batch = request.architecture, _many(request.global_batch, "sequence")
     head = (
-        f"{request.architecture.source} on {_many(request.gpus, 'accelerator')}: {time(best.step_s)} a step of "
-        f"{_many(request.global_batch, 'sequence')} of {_many(request.sequence, 'token')}{_around(found)}: "
+        f"{model.source}, {scaled(model.weights(), '')} parameters, on {_many(request.gpus, 'accelerator')}: "
+        f"{time(best.step_s)} a step of {batch} of {_many(request.sequence, 'token')}{_around(found)}: "
         f"{found.tokens_per_s(best):,.0f} tokens/s an accelerator, MFU {percent(found.mfu(best))}{of_peak}."
     )
     counts = (
@@ -86,7 +87,8 @@ def screen(found: Found, width: int) -> RenderableType:
         Text(),
     ]
     blocks += [_parts(best), Text(), _memory(best, found.capacity)]
-    for said in (exposed(best), reason(found)):
+    note = model.note
+    for said in (exposed(best), reason(found), None if note is None else f"Note: {note}"):
         if said is not None:
             blocks += [Text(), Text(lines(said, width))]
     return Group(*blocks)
@@ -190,7 +192,9 @@ def _plan(division: Division) -> tuple[int, ...]:
 
 def as_dict(found: Found) -> dict[str, Any]:
     """The result as plain data."""
+    model = found.request.architecture
     return {
+        "model": {"name": model.source, "parameters": model.weights(), "note": model.note},
         "possible": found.possible,
         "fitting": found.fitting,
         "capacity_bytes": found.capacity,

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.input.problem import nearest
 from syncline.models.architecture import Architecture, Experts, Latent, Window
 from syncline.models.errors import ModelError, ModelErrorKind
 from syncline.models.hugging_face.keys import LAYERS, LONGEST, Keys
+from syncline.models.hugging_face.unused import Used, notes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 KINDS = (
     "llama",
+    "llama4_text",
     "mistral",
     "mixtral",
     "qwen2",
@@ -36,55 +39,99 @@ KINDS = (
     "gpt2",
 )
 """Values of ``model_type`` that are read."""
+REFUSED = {
+    "state-space layers, which are not modelled": (
+        "nemotron_h mamba mamba2 falcon_mamba falcon_h1 jamba bamba zamba zamba2"
+    ),
+    "linear attention, which is not modelled": "qwen3_next minimax minimax_m1 kimi_linear rwkv recurrent_gemma",
+    "layers of different shapes, which are not modelled": "nemotron-nas deci gemma3n gemma3n_text openelm",
+    "an encoder; only decoders are modelled": (
+        "bert roberta distilbert electra albert deberta deberta-v2 xlm-roberta modernbert t5 mt5 bart mbart pegasus "
+        "whisper vit clip"
+    ),
+}
+"""Values of ``model_type`` that are refused, by the reason."""
 EXPERTS = 1 << 16
 """Most experts of a layer."""
 _TIED = ("gemma", "gemma2", "gemma3_text", "gpt2")
+_KV_AS_HEADS = ("llama", "nemotron", "phi3", "olmo2", "deepseek_v2", "deepseek_v3", "kimi_k2")
+"""Kinds that have as many heads of keys and values as of queries where a file does not say it."""
+_HEAD_DIMS = {"qwen3": 128, "gemma": 256, "gemma2": 256, "gemma3_text": 256, "gpt_oss": 64, "llama4_text": 128}
+"""Sizes of heads where files do not say it; in other kinds, the heads divide the hidden size."""
+_GEMMA3 = {"num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 262_208}
+"""Sizes that files of Gemma 3 leave out."""
+_WINDOWS = {"mistral": 4096, "gemma2": 4096, "gemma3_text": 4096, "gpt_oss": 128, "mixtral": None, "phi3": None}
+"""Kinds whose attention has a window, with that of files that do not say it; others have one only if they say so."""
+_CHUNK = 8192
+"""Tokens of a chunk of attention in Llama 4 where files do not say it."""
+_TOP_K = {"mixtral": 2, "qwen2_moe": 4, "qwen3_moe": 8, "deepseek_v3": 8, "kimi_k2": 8, "gpt_oss": 4, "llama4_text": 1}
+"""Experts that a token goes to where files do not say it."""
 _MULTIMODAL = "text_config"
-_LONGEST_NAME = 1000
-"""Letters of a model's name that are kept."""
+_LONGEST_NAME, _LONGEST_NOTE = 1000, 1000
+"""Letters of a model's name and of a note that are kept."""
 
 
 def architecture(config: Mapping[str, Any], name: str) -> Architecture:
-    """The architecture that a ``config.json`` describes.
+    """The architecture that a ``config.json`` describes; its note names what the file says and it leaves out.
 
     Raises :class:`~syncline.models.errors.ModelError` with the key that is missing, wrong or not supported.
     """
-    name = name[:_LONGEST_NAME]
     values = config
     if isinstance(config.get(_MULTIMODAL), dict):
-        values = config[_MULTIMODAL]
-    kind = values.get("model_type")
+        # Files of several parts may say outside of the text part whether the output layer uses the embedding.
+        outside = {key: config[key] for key in ("tie_word_embeddings",) if key in config}
+        values = {**outside, **config[_MULTIMODAL]}
+    used = Used(values)
+    kind = used.get("model_type")
     allowed = f"one of {', '.join(KINDS)}"
     if kind is None:
         raise ModelError("model_type", None, allowed, kind=ModelErrorKind.MISSING_KEY)
+    for why, kinds in REFUSED.items():
+        if kind in kinds.split():
+            raise ModelError("model_type", kind, allowed, problem=f"{kind} has {why}")
     if kind not in KINDS:
-        raise ModelError("model_type", kind, allowed)
-    keys = Keys(values)
-    if kind == "gpt2":
-        return _gpt2(keys, name)
-    hidden, heads = keys.size("hidden_size"), keys.size("num_attention_heads")
-    if heads % (kv_heads := keys.size("num_key_value_heads", heads)):
+        near = nearest(kind, KINDS) if isinstance(kind, str) else None
+        raise ModelError("model_type", kind, allowed, near)
+    made = (_gpt2 if kind == "gpt2" else _decoder)(Keys(used), name[:_LONGEST_NAME] or "a model")
+    said = [*notes(used, config, dropout=kind == "gpt2")]
+    if made.attention == "chunked":
+        said.insert(0, "Attention in chunks counts as a window of their size")
+    return made.model_copy(update={"note": f"{'. '.join(said)}."[:_LONGEST_NOTE]}) if said else made
+
+
+def _decoder(keys: Keys, name: str) -> Architecture:
+    kind = keys.values["model_type"]
+    default = _GEMMA3.get if kind == "gemma3_text" else (lambda _: None)
+    hidden = keys.size("hidden_size")
+    heads = keys.size("num_attention_heads", default("num_attention_heads"))
+    # Null means as many as heads in every kind; an absent key does so in some.
+    as_heads = kind in _KV_AS_HEADS or "num_key_value_heads" in keys.values
+    kv_heads = keys.size("num_key_value_heads", heads if as_heads else default("num_key_value_heads"))
+    if heads % kv_heads:
         raise ModelError("num_key_value_heads", kv_heads, f"a divisor of num_attention_heads, which is {heads}")
-    latent = _latent(keys) if "kv_lora_rank" in values else None
-    if (head_dim := _head(keys, latent)) is None:
+    latent = _latent(keys) if "kv_lora_rank" in keys.values else None
+    if (head_dim := _head(keys, latent, kind)) is None:
         _divided("hidden_size", hidden, "num_attention_heads", heads)
+    layers = keys.size("num_hidden_layers", most=LAYERS)
+    window = _window(keys, kind, layers)
+    chunked = window is not None and kind == "llama4_text"
     return Architecture(
         family=kind,
         hidden=hidden,
-        layers=keys.size("num_hidden_layers", most=LAYERS),
+        layers=layers,
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
-        ffn=keys.size("intermediate_size", most=LONGEST),
+        ffn=keys.size("intermediate_size_mlp" if kind == "llama4_text" else "intermediate_size", most=LONGEST),
         gated=kind != "nemotron",
-        vocab=keys.size("vocab_size", most=LONGEST),
+        vocab=keys.size("vocab_size", default("vocab_size"), most=LONGEST),
         tied=keys.flag("tie_word_embeddings", default=kind in _TIED),
         norm="layernorm" if kind == "nemotron" else "rmsnorm",
         positions="rope",
-        attention="latent" if latent else "sliding" if _window(keys, kind) else "full",
+        attention="latent" if latent else "chunked" if chunked else "sliding" if window else "full",
         latent=latent,
-        window=_window(keys, kind),
-        experts=_experts(keys, kind),
+        window=window,
+        experts=_experts(keys, kind, layers),
         prediction_layers=keys.number("num_nextn_predict_layers", most=LAYERS),
         source=name,
     )
@@ -105,17 +152,17 @@ def _gpt2(keys: Keys, name: str) -> Architecture:
         heads=heads,
         ffn=keys.size("n_inner", 4 * hidden, most=LONGEST),
         vocab=keys.size("vocab_size", most=LONGEST),
-        tied=True,
+        tied=keys.flag("tie_word_embeddings", default=True),
         norm="layernorm",
         positions="learned",
         source=name,
     )
 
 
-def _head(keys: Keys, latent: Latent | None) -> int | None:
-    if latent is not None:
-        return latent.nope_dim + latent.rope_dim
-    return keys.size("head_dim") if keys.values.get("head_dim") else None
+def _head(keys: Keys, latent: Latent | None, kind: str) -> int | None:
+    said = None if keys.values.get("head_dim") is None else keys.size("head_dim")
+    # With latent attention, `head_dim` is that of the rotated part, which `qk_rope_head_dim` says, too.
+    return latent.nope_dim + latent.rope_dim if latent is not None else said or _HEAD_DIMS.get(kind)
 
 
 def _latent(keys: Keys) -> Latent:
@@ -128,31 +175,95 @@ def _latent(keys: Keys) -> Latent:
     )
 
 
-def _window(keys: Keys, kind: str) -> Window | None:
+def _window(keys: Keys, kind: str, layers: int) -> Window | None:
     """The window of attention: absent, or unused, in most files that have the key."""
-    if not keys.values.get("sliding_window") or keys.values.get("use_sliding_window") is False:
+    if kind == "llama4_text":
+        return _with_full_layers(keys, layers, keys.size("attention_chunk_size", _CHUNK, most=LONGEST), 4)
+    values, switched = keys.values, kind not in _WINDOWS
+    on, said = values.get("use_sliding_window"), values.get("sliding_window")
+    unsaid = None if "sliding_window" in values else _WINDOWS.get(kind)
+    first = keys.number("max_window_layers", most=LAYERS)
+    if on is False or (switched and (on is not True or first >= layers)) or (said is None and unsaid is None):
+        # Types of layers say nothing then.
+        values.get("layer_types")
         return None
-    every = {"gemma2": 2, "gpt_oss": 2, "gemma3_text": keys.size("sliding_window_pattern", 6)}
-    if kind not in (*every, "mistral", "mixtral", "phi3"):
-        return None
-    return Window(tokens=keys.size("sliding_window", most=LONGEST), full_every=every.get(kind, 0))
+    if switched and first > 0 and values.get("layer_types") is None:
+        raise ModelError("max_window_layers", first, f"0 or {layers}: windows in some layers are not modelled")
+    every = {"gemma2": 2, "gpt_oss": 2}.get(kind, 0)
+    if kind == "gemma3_text":
+        every = keys.size("sliding_window_pattern", keys.size("_sliding_window_pattern", 6))
+    return _with_full_layers(keys, layers, keys.size("sliding_window", unsaid, most=LONGEST), every)
 
 
-def _experts(keys: Keys, kind: str) -> Experts | None:
-    values = keys.values
-    name = next((each for each in ("n_routed_experts", "num_local_experts", "num_experts") if values.get(each)), None)
-    if name is None:
+def _with_full_layers(keys: Keys, layers: int, tokens: int, every: int) -> Window | None:
+    """A window, with layers that attend to all tokens: those of ``layer_types``, or else one in ``every`` layers."""
+    types = keys.values.get("layer_types")
+    found = every if types is None else _period(types, layers)
+    return None if found is None else Window(tokens=tokens, full_every=found)
+
+
+_LAYERS = {"full_attention": True, "sliding_attention": False, "chunked_attention": False}
+"""Words of ``layer_types``, and whether such a layer attends to all earlier tokens."""
+
+
+def _period(types: Any, layers: int) -> int | None:
+    """One layer of how many attends to all tokens by ``layer_types``; 0 if none does, None if all do."""
+    allowed = f"a list of {layers} words of {', '.join(_LAYERS)}"
+    known = isinstance(types, list) and all(isinstance(each, str) and each in _LAYERS for each in types)
+    if not known or len(types) != layers:
+        raise ModelError("layer_types", types, allowed)
+    full = [_LAYERS[each] for each in types]
+    if all(full):
         return None
-    width = keys.size("moe_intermediate_size", keys.size("intermediate_size", most=LONGEST), most=LONGEST)
-    shared = keys.number("n_shared_experts", most=EXPERTS)
+    if not any(full):
+        return 0
+    every = full.index(True) + 1
+    if full != [(layer + 1) % every == 0 for layer in range(layers)]:
+        raise ModelError("layer_types", types, "full attention in each layer whose number is a multiple of one number")
+    return every
+
+
+def _experts(keys: Keys, kind: str, layers: int) -> Experts | None:
+    names = [each for each in ("n_routed_experts", "num_local_experts", "num_experts") if keys.values.get(each)]
+    if not names:
+        return None
+    count = keys.size(names[0], most=EXPERTS)
+    width = keys.size("intermediate_size", most=LONGEST)
+    if kind not in ("mixtral", "gpt_oss", "llama4_text"):
+        width = keys.size("moe_intermediate_size", width, most=LONGEST)
+    shared = 1 if kind in ("qwen2_moe", "llama4_text") else keys.number("n_shared_experts", most=EXPERTS)
     shared_ffn = keys.size("shared_expert_intermediate_size", most=LONGEST) if kind == "qwen2_moe" else shared * width
-    count = keys.size(name, most=EXPERTS)
     return Experts(
         count=count,
-        top_k=keys.size("num_experts_per_tok", min(2, count), most=count),
+        top_k=keys.size("num_experts_per_tok", _TOP_K.get(kind), most=count),
         ffn=width,
-        shared=1 if kind == "qwen2_moe" else shared,
+        shared=shared,
         shared_ffn=shared_ffn,
-        dense_layers=keys.number("first_k_dense_replace", most=LAYERS),
-        every=keys.size("decoder_sparse_step", 1),
+        dense_layers=_dense(keys, layers),
+        every=_every(keys, kind, layers),
     )
+
+
+def _dense(keys: Keys, layers: int) -> int:
+    """How many layers at the beginning have no experts."""
+    first = keys.number("first_k_dense_replace", most=LAYERS)
+    only = keys.values.get("mlp_only_layers")
+    if not only:
+        return first
+    if only != list(range(len(only) if isinstance(only, list) else 0)) or len(only) > layers:
+        raise ModelError("mlp_only_layers", only, "the first layers, such as [0, 1]; others are not modelled")
+    return max(first, len(only))
+
+
+def _every(keys: Keys, kind: str, layers: int) -> int:
+    """Of how many layers one has experts."""
+    if kind == "llama4_text":
+        every = keys.size("interleave_moe_layer_step", 1)
+        said = keys.values.get("moe_layers")
+        if said is not None and said != list(range(every - 1, layers, every)):
+            raise ModelError("moe_layers", said, "the layers that `interleave_moe_layer_step` says")
+        return every
+    if kind.startswith("qwen"):
+        return keys.size("decoder_sparse_step", 1)
+    keys.must_be("moe_layer_freq", 1, 1, "dense layers between layers with experts are not modelled")
+    return 1
