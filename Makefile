@@ -204,6 +204,7 @@ nccl-machines: setup ## calibrate the machines of the package anew, with the row
 schema: setup ## write the JSON schemas anew
 	$(BIN)/python -c "from syncline.config import schema; print(schema.text(), end='')" > syncline.schema.json
 	$(BIN)/python -c "from syncline.design.bandwidth import schema; print(schema.text(), end='')" > syncline-design.schema.json
+	$(BIN)/python -c "from syncline.jobs import schema; print(schema.text(), end='')" > syncline-job.schema.json
 	$(BIN)/python -c "from syncline.design.joint import schema; print(schema.text(), end='')" > syncline-joint.schema.json
 	$(BIN)/python -c "from syncline.testbed import schema; print(schema.text(), end='')" > syncline-testbed.schema.json
 

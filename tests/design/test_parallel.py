@@ -10,9 +10,10 @@ import pytest
 from syncline import _core
 from syncline.design.parallel import Request, search
 from syncline.design.parallel.screen import axes, reason
-from syncline.design.parallel.search_divisions import batch_of, flop_per_token
+from syncline.design.parallel.search_divisions import batch_of
 from syncline.errors import SynclineError
 from syncline.estimate import machine, model_text, shipped
+from syncline.estimate.measures import flop_per_token
 from syncline.models.hugging_face.architecture import architecture
 from tests.conftest import Cli
 

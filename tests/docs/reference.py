@@ -21,6 +21,7 @@ MARKED = re.compile(r"(<!-- generated: ([\w-]+)(?: ([\w.-]+))? -->\n).*?(<!-- en
 SCHEMA = json.loads((ROOT / "syncline.schema.json").read_text("utf-8"))
 TESTBED = json.loads((ROOT / "syncline-testbed.schema.json").read_text("utf-8"))
 DESIGN = json.loads((ROOT / "syncline-design.schema.json").read_text("utf-8"))
+JOB = json.loads((ROOT / "syncline-job.schema.json").read_text("utf-8"))
 JOINT = json.loads((ROOT / "syncline-joint.schema.json").read_text("utf-8"))
 
 QUANTITIES = {
@@ -128,6 +129,18 @@ JOINT_PARTS = {
 }
 """The same for the schema of specs for strategy and topology."""
 
+JOB_PARTS = {
+    "JobCluster": ("Cluster", "cluster"),
+    "JobParallel": ("Parallel", "axes"),
+    "JobBatch": ("Batch", "batch"),
+    "Overlap": ("Overlap", "overlap"),
+    "Decoder": ("Model", "sizes"),
+    "Latent": ("Latent attention", "latent attention"),
+    "Window": ("Window", "window"),
+    "ExpertSizes": ("Experts", "experts"),
+}
+"""The same for the schema of job files."""
+
 TESTBED_PARTS = {
     "OnOffTenant": ("On-off sources", "on-off sources"),
     "PoissonTenant": ("Poisson arrivals", "Poisson arrivals"),
@@ -226,6 +239,11 @@ def design(name: str) -> list[str]:
     return _keys(DESIGN if name == "Spec" else DESIGN["definitions"][name], name)
 
 
+def job(name: str) -> list[str]:
+    """The keys of one part of a job file."""
+    return _keys(JOB if name == "JobFile" else JOB["definitions"][name], name)
+
+
 def joint(name: str) -> list[str]:
     """The keys of one part of a spec for strategy and topology."""
     return _keys(JOINT if name == "Joint" else JOINT["definitions"][name], name)
@@ -279,7 +297,13 @@ def _shown(value: Any) -> str:
 
 
 def _definition(name: str) -> Any:
-    return (SCHEMA["definitions"] | DESIGN["definitions"] | JOINT["definitions"] | TESTBED["definitions"])[name]
+    return (
+        SCHEMA["definitions"]
+        | DESIGN["definitions"]
+        | JOB["definitions"]
+        | JOINT["definitions"]
+        | TESTBED["definitions"]
+    )[name]
 
 
 def _reference(entry: dict[str, Any]) -> str | None:
@@ -289,7 +313,7 @@ def _reference(entry: dict[str, Any]) -> str | None:
 
 def _type(entry: dict[str, Any]) -> str:
     if name := _reference(entry):
-        heading, word = (PARTS | DESIGN_PARTS | JOINT_PARTS | TESTBED_PARTS)[name]
+        heading, word = (PARTS | DESIGN_PARTS | JOB_PARTS | JOINT_PARTS | TESTBED_PARTS)[name]
         return f"[{word}](#{re.sub(r'[^a-z0-9-]', '', heading.lower().replace(' ', '-'))})"
     for joint in ("anyOf", "oneOf"):
         if joint in entry:
@@ -620,6 +644,7 @@ GENERATORS: dict[str, Callable[..., list[str]]] = {
     "prices": prices,
     "commands": commands,
     "design": design,
+    "job": job,
     "joint": joint,
     "errors": errors,
     "fabrics": fabrics,

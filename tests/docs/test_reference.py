@@ -17,6 +17,8 @@ from tests.docs.reference import (
     DESIGN,
     DESIGN_PARTS,
     GENERATORS,
+    JOB,
+    JOB_PARTS,
     JOINT,
     JOINT_PARTS,
     MARKED,
@@ -69,6 +71,14 @@ def test_every_part_of_a_joint_design_is_described():
     assert described == {"Joint", *JOINT["definitions"]}
     assert set(JOINT_PARTS) == set(JOINT["definitions"])
     assert {heading for heading, _ in JOINT_PARTS.values()} <= set(re.findall(r"^#+ (.+)$", text, re.M))
+
+
+def test_every_part_of_a_job_file_is_described():
+    text = (REFERENCE / "job.md").read_text("utf-8")
+    described = {found[3] for found in MARKED.finditer(text) if found[2] == "job"}
+    assert described == {"JobFile", *JOB["definitions"]}
+    assert set(JOB_PARTS) == set(JOB["definitions"])
+    assert {heading for heading, _ in JOB_PARTS.values()} <= set(re.findall(r"^#+ (.+)$", text, re.M))
 
 
 def test_sources_belong_to_existing_keys():

@@ -15,6 +15,7 @@ GROUPS = {
     "kernels": ("kernels",),
     "results": ("compare", "explain"),
     "installation": ("doctor", "astra-sim"),
+    "estimate": ("estimate",),
     "design": ("design",),
     "probe": ("probe",),
     "group": ("group",),

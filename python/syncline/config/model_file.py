@@ -16,6 +16,7 @@ from syncline.input.source import read_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from syncline.models.architecture import Architecture
     from syncline.models.info import ModelInfo
 
 T = TypeVar("T")
@@ -35,6 +36,24 @@ def read(path: str) -> tuple[str, ModelInfo]:
         return called, model(config, called)
 
     return described(path, named)
+
+
+def read_architecture(path: str) -> Architecture:
+    """The architecture in a ``config.json``.
+
+    :raises SynclineError: the file cannot be read, is no JSON, or describes a model that is not known.
+    """
+    from syncline.models.hugging_face.architecture import architecture
+
+    file = Path(path)
+    # A file of this name is in a folder that is named after the model.
+    called = file.resolve().parent.name if file.stem == "config" else file.stem
+
+    def made(config: Mapping[str, Any]) -> Architecture:
+        said = config.get("_name_or_path")
+        return architecture(config, said if isinstance(said, str) and said else called)
+
+    return described(path, made)
 
 
 def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:

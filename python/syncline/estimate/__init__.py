@@ -2,24 +2,34 @@
 
 - :mod:`~syncline.estimate.machines`: clusters: kernels, NCCL and network of an accelerator;
 - :mod:`~syncline.estimate.model`: architectures, as the core takes them;
+- :mod:`~syncline.estimate.job`: how they are trained: mesh, batches, precision, recomputation, overlap;
 - :mod:`~syncline.estimate.software`: constants of the software that trains;
-- :mod:`~syncline.estimate.error_bars`: how far estimates were from measured steps of jobs that are alike.
+- :mod:`~syncline.estimate.error_bars`: how far estimates were from measured steps of jobs that are alike;
+- :mod:`~syncline.estimate.measures`: tokens a second and MFU of a step;
+- :mod:`~syncline.estimate.screen`: parts of a step and kinds of memory as tables.
 """
 
 from syncline.estimate.error_bars import ErrorBar, error_bar, kind_of
+from syncline.estimate.job import Job, Overlap, estimator
 from syncline.estimate.machines import MEASURED, Machine, known, machine
+from syncline.estimate.measures import mfu, tokens_per_s
 from syncline.estimate.model import model_text
 from syncline.estimate.software import Software, shipped
 
 __all__ = [
     "MEASURED",
     "ErrorBar",
+    "Job",
     "Machine",
+    "Overlap",
     "Software",
     "error_bar",
+    "estimator",
     "kind_of",
     "known",
     "machine",
+    "mfu",
     "model_text",
     "shipped",
+    "tokens_per_s",
 ]

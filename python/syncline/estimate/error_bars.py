@@ -18,7 +18,7 @@ from syncline.quantity import percent
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from syncline.models.architecture import Architecture
+    from syncline.models.architecture import Decoder
 
 FILE = "estimate-errors.json"
 FEW = 10
@@ -63,7 +63,7 @@ class ErrorBar(Strict):
         return step_s / (1 + error), step_s / (1 - error) if error < 1 else None
 
 
-def kind_of(architecture: Architecture, *, adapters: bool = False) -> Kind:
+def kind_of(architecture: Decoder, *, adapters: bool = False) -> Kind:
     """The kind of a job that trains a model, or only adapters of it."""
     if adapters:
         return "adapters"

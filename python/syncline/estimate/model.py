@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from syncline.models.architecture import Architecture
+    from syncline.models.architecture import Decoder
 
 
-def model_text(architecture: Architecture, layers: int | None = None) -> str:
+def model_text(architecture: Decoder, layers: int | None = None) -> str:
     """An architecture for the core, as JSON; ``layers`` replaces its number of layers."""
     window, latent, experts = architecture.window, architecture.latent, architecture.experts
     attention: Any = "full"
@@ -30,7 +30,7 @@ def model_text(architecture: Architecture, layers: int | None = None) -> str:
             "vocab": architecture.vocab,
             "tied": architecture.tied,
             "rotary": architecture.positions == "rope",
-            "dropout": architecture.family == "gpt",
+            "dropout": architecture.drops,
             "attention": attention,
             "experts": None if experts is None else {name: getattr(experts, name) for name in kept},
             "prediction_layers": architecture.prediction_layers,

@@ -1,8 +1,11 @@
-"""Architectures of decoders: sizes, kinds of attention, experts. Estimates take them."""
+"""Architectures of decoders: sizes, kinds of attention, experts. Estimates take them.
+
+Descriptions of keys are shown in the schema and the reference of job files.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -18,74 +21,111 @@ class Latent(Strict):
     query_rank: Annotated[int, Field(ge=0)]
     """Rank to which queries are compressed; 0: they are not."""
     kv_rank: Count
+    """Rank to which keys and values are compressed."""
     nope_dim: Count
+    """Elements of a head of queries and keys without position."""
     rope_dim: Count
+    """Elements of a head with position, which all heads of keys share."""
     value_dim: Count
+    """Elements of a head of values."""
 
 
 class Window(Strict):
     """Attention within a window of tokens."""
 
     tokens: Count
+    """Earlier tokens that a token attends to at most."""
     full_every: Annotated[int, Field(ge=0)]
     """One layer in so many attends to all tokens; 0: none."""
 
 
-class Experts(Strict):
+class ExpertSizes(Strict):
     """A mixture of experts."""
 
     count: Count
+    """Routed experts of a layer."""
     top_k: Count
+    """Routed experts that a token goes to."""
     ffn: Count
     """Width of a routed expert."""
+    shared_ffn: Annotated[int, Field(ge=0)] = 0
+    """Width of all shared experts together, which every token uses; 0: none."""
+    dense_layers: Annotated[int, Field(ge=0)] = 0
+    """First layers, which have a dense MLP instead."""
+    every: Count = 1
+    """After those, each layer whose number from 1 is a multiple of this has experts; the others have a dense MLP."""
+
+    @model_validator(mode="after")
+    def _fit(self) -> Self:
+        if self.top_k > self.count:
+            raise validation_error(
+                "a token goes to more experts than there are",
+                found=str(self.top_k),
+                allowed=f"at most {self.count}",
+                nearest=str(self.count),
+                at=("top_k",),
+            )
+        return self
+
+
+class Experts(ExpertSizes):
+    """A mixture of experts, as its source describes it."""
+
     shared: Annotated[int, Field(ge=0)]
     """Experts that every token uses."""
     shared_ffn: Annotated[int, Field(ge=0)]
-    """Width of all shared experts together."""
     dense_layers: Annotated[int, Field(ge=0)]
-    """First layers, which have a dense MLP instead."""
     every: Count
-    """After those, each layer whose number from 1 is a multiple of this has experts; the others have a dense MLP."""
 
 
-class Architecture(Strict):
-    """The architecture of a decoder."""
+class Decoder(Strict):
+    """The sizes of a decoder: what its time and memory depend on."""
 
-    family: Text
     hidden: Count
+    """Elements of a token between layers."""
     layers: Count
+    """Layers, without those for multi-token prediction."""
     heads: Count
+    """Heads of queries."""
     kv_heads: Count | None = None
+    """Heads of keys and values. Without it, as many as `heads`."""
     head_dim: Count | None = None
-    """Dimension of a head of queries and keys."""
+    """Dimension of a head of queries and keys. Without it, `hidden` divided by `heads`."""
     ffn: Count
     """Width of the dense MLP."""
     gated: bool = False
+    """Whether the MLP multiplies by a gate, as SwiGLU does: three matrices in place of two."""
     vocab: Count
+    """Different tokens."""
     tied: bool = False
-    norm: Literal["layernorm", "rmsnorm"]
-    positions: Literal["learned", "rope", "alibi"]
-    biases: Literal["none", "all", "attention", "attention_input"] = "none"
-    attention: Literal["full", "sliding", "chunked", "latent"] = "full"
+    """Whether the output layer uses the table of the embedding."""
+    positions: Literal["learned", "rope", "alibi"] = "rope"
+    """How a token knows its position: a learned table, rotations of queries and keys, or a bias of scores."""
+    dropout: bool | None = None
+    """Whether dropout follows attention and MLP. Without it, no dropout."""
     latent: Latent | None = None
+    """Multi-head latent attention, if the model has it."""
     window: Window | None = None
-    experts: Experts | None = None
+    """The window of attention, if it has one."""
+    experts: ExpertSizes | None = None
+    """Experts in place of the dense MLP, if it has them."""
     prediction_layers: Annotated[int, Field(ge=0)] = 0
-    """Layers for multi-token prediction, beside ``layers``."""
-    parameters: Annotated[float, Field(gt=0)] | None = None
-    """Number of parameters that the source publishes."""
-    source: Text
-    note: Text | None = None
+    """Layers for multi-token prediction, beside `layers`."""
 
     @model_validator(mode="after")
-    def _fit(self) -> Architecture:
-        if self.head_dim is None and self.hidden % self.heads:
+    def _fit(self) -> Self:
+        if self.head_dim is None and self.latent is None and self.hidden % self.heads:
             raise validation_error("hidden is no multiple of heads", found=str(self.hidden), at=("hidden",))
         if self.heads % self.keys_and_values:
             raise validation_error("heads is no multiple of kv_heads", found=str(self.heads), at=("heads",))
-        if (self.attention == "latent") != (self.latent is not None):
-            raise validation_error("latent attention needs `latent`, and nothing else has it", at=("attention",))
+        if self.latent is not None and self.window is not None:
+            raise validation_error("latent attention has no window here", help="leave out `window`", at=("window",))
         return self
+
+    @property
+    def drops(self) -> bool:
+        """Whether dropout follows attention and MLP."""
+        return bool(self.dropout)
 
     @property
     def keys_and_values(self) -> int:
@@ -144,3 +184,29 @@ class Architecture(Strict):
         compressed = self.hidden * (at.kv_rank + at.rope_dim)
         expanded = at.kv_rank * self.heads * (at.nope_dim + at.value_dim)
         return queries + compressed + expanded + self.heads * at.value_dim * self.hidden
+
+
+class Architecture(Decoder):
+    """The architecture of a decoder, as its source describes it."""
+
+    family: Text
+    norm: Literal["layernorm", "rmsnorm"]
+    positions: Literal["learned", "rope", "alibi"]
+    biases: Literal["none", "all", "attention", "attention_input"] = "none"
+    attention: Literal["full", "sliding", "chunked", "latent"] = "full"
+    experts: Experts | None = None
+    parameters: Annotated[float, Field(gt=0)] | None = None
+    """Number of parameters that the source publishes."""
+    source: Text
+    note: Text | None = None
+
+    @model_validator(mode="after")
+    def _latent(self) -> Self:
+        if (self.attention == "latent") != (self.latent is not None):
+            raise validation_error("latent attention needs `latent`, and nothing else has it", at=("attention",))
+        return self
+
+    @property
+    def drops(self) -> bool:
+        """Whether dropout follows attention and MLP: by default, in the family ``gpt``."""
+        return self.family == "gpt" if self.dropout is None else self.dropout

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from syncline import _core
 from syncline.codes import Code
-from syncline.estimate import Machine, known, model_text
+from syncline.estimate import Job, Machine, Overlap, known
+from syncline.estimate import estimator as estimated
 from syncline.estimate import software as stacks
 from syncline.input.problem import error, raise_errors
 from syncline.models import accelerators
@@ -17,6 +16,8 @@ from syncline.validation.prediction import Prediction
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline import _core
+    from syncline.estimate.job import Recompute, Split
     from syncline.estimate.software import ConstantSet, Software
     from syncline.models.architecture import Architecture
     from syncline.validation.clusters import Cluster
@@ -24,39 +25,39 @@ if TYPE_CHECKING:
     from syncline.validation.runs import Run
 
 
-def job(run: Run) -> dict[str, Any]:
-    """How a run trains, for the core."""
-    splits = {"ends": "ends", "layout": "ends", "cost": "cost"}
-    recompute: str = run.recompute or "none"
+def job(run: Run) -> Job:
+    """How a run trains."""
+    splits: Mapping[str, Split] = {"ends": "ends", "layout": "ends", "cost": "cost"}
+    recompute: Recompute = run.recompute or "none"
     if recompute == "selective" and run.recompute_modules == "operators":
         recompute = "operators"
-    return {
-        "tensor": run.tp,
-        "sequence_parallel": run.sequence_parallel,
-        "pipeline": run.pp,
-        "virtual_stages": run.virtual_stages,
-        "split": splits.get(run.split or "even", "even"),
-        "context": run.cp,
-        "expert": run.ep,
-        "expert_tensor": run.etp,
-        "data": run.replicas,
-        "zero": run.zero,
-        "shard_group": run.shard_group or run.replicas * run.cp,
-        "micro_batch": run.micro_batch,
-        "micro_batches": run.micro_batches,
-        "sequence": run.sequence,
-        "precision": run.precision,
-        "gradient_bytes": 4 if (run.gradient_type or "fp32") == "fp32" else 2,
-        "recompute": recompute,
-        "fused_attention": run.attention == "flash",
-        "overlap": {
-            "tensor": bool(run.overlap_tp),
-            "gradients": bool(run.overlap_gradients),
-            "parameters": bool(run.overlap_parameters),
-            "pipeline": bool(run.overlap_pipeline),
-        },
-        "adapters": run.lora or (16 if run.task == "lora" else None),
-    }
+    return Job(
+        tensor=run.tp,
+        sequence_parallel=run.sequence_parallel,
+        pipeline=run.pp,
+        virtual_stages=run.virtual_stages,
+        split=splits.get(run.split or "even", "even"),
+        context=run.cp,
+        expert=run.ep,
+        expert_tensor=run.etp,
+        data=run.replicas,
+        zero=run.zero,
+        shard_group=run.shard_group or run.replicas * run.cp,
+        micro_batch=run.micro_batch,
+        micro_batches=run.micro_batches,
+        sequence=run.sequence,
+        precision=run.precision,
+        gradient_bytes=4 if (run.gradient_type or "fp32") == "fp32" else 2,
+        recompute=recompute,
+        fused_attention=run.attention == "flash",
+        overlap=Overlap(
+            tensor=bool(run.overlap_tp),
+            gradients=bool(run.overlap_gradients),
+            parameters=bool(run.overlap_parameters),
+            pipeline=bool(run.overlap_pipeline),
+        ),
+        adapters=run.lora or (16 if run.task == "lora" else None),
+    )
 
 
 def machine(cluster: Cluster) -> Machine:
@@ -82,9 +83,7 @@ def estimator(run: Run, architecture: Architecture, cluster: Cluster) -> _core.E
     :raises SynclineError: the mesh does not divide the model, or no kernels of its accelerator or precision were
         measured.
     """
-    on = machine(cluster)
-    model = model_text(architecture, run.layers)
-    return _core.Estimator.of(model, json.dumps(job(run)), on.cluster(), *on.texts())
+    return estimated(architecture, job(run), machine(cluster), run.layers)
 
 
 def predictor(sets: Mapping[str, ConstantSet] | None = None) -> Predict:
@@ -117,12 +116,12 @@ MEMORY: Mapping[str, tuple[str, int | None]] = {
 (``reserved``). Others state that of the whole accelerator, of the fullest stage."""
 
 
-def predicted(run: Run, cluster: Cluster, estimated: _core.Estimator, software: Software) -> Prediction:
+def predicted(run: Run, cluster: Cluster, estimate: _core.Estimator, software: Software) -> Prediction:
     """The step of a run with given constants, and its memory."""
-    parts, _ = estimated.step(software.model_dump_json())
+    parts, _ = estimate.step(software.model_dump_json())
     framework = run.framework or "megatron"
     capacity = cluster.memory_bytes or math.inf
     kind, stage = MEMORY.get(run.dataset, ("total", None))
-    whole = estimated.memory(framework)[0]["total"]
-    stated = estimated.memory(framework, stage)[0][kind]
+    whole = estimate.memory(framework)[0]["total"]
+    stated = estimate.memory(framework, stage)[0][kind]
     return Prediction(step_s=parts.pop("step"), memory_bytes=stated, fits=whole <= capacity, parts=parts)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from syncline.cli.commands.options import network_rate
 from syncline.terminal.streams import console, show, show_json
+
+if TYPE_CHECKING:
+    from syncline.estimate.job import Precision
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +20,7 @@ class ParallelOptions:
     accelerator: str
     sequence: int
     global_batch: int | None
-    precision: str
+    precision: Precision
     nic_rate: str | None
     domain: int | None
     top: int

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.estimate import Software, error_bar, kind_of, model_text
+from syncline.estimate import Job, Overlap, Software, error_bar, kind_of, mfu, model_text, tokens_per_s
 from syncline.estimate.software import choose, shipped
 from syncline.input.problem import error, raise_errors
 from syncline.models import accelerators
@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syncline.estimate import ErrorBar, Machine
+    from syncline.estimate.job import Precision
     from syncline.models.architecture import Architecture
 
 FRAMEWORK = "megatron"
 """The software whose constants count."""
 TOKENS = 1 << 22
 """Fewest tokens of a step without a batch: four million, as the largest models are trained with."""
-
-AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
-"""Axes of a job by their names in the core, and their usual short names."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ class Request:
     """Tokens of a sequence."""
     global_batch: int
     """Sequences of a step."""
-    precision: str = "bf16"
+    precision: Precision = "bf16"
     """Of linear layers: bf16, fp8, mxfp8 or nvfp4."""
     micro_batch: int = 8
     """Largest micro-batch, in sequences."""
@@ -76,6 +74,11 @@ class Division:
     memory_bytes: int
     """All of them."""
 
+    @property
+    def how(self) -> Job:
+        """The job, typed."""
+        return Job.model_validate(self.job)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -96,45 +99,11 @@ class Found:
     def mfu(self, division: Division) -> float:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
         request = self.request
-        tokens = request.global_batch * request.sequence
-        peak = accelerators.find(request.machine.accelerator).peak_flop_per_s["bf16"]
-        return flop_per_token(request.architecture, request.sequence) * tokens / (division.step_s * request.gpus * peak)
+        return mfu(request.architecture, division.how, request.machine, division.step_s)
 
     def tokens_per_s(self, division: Division) -> float:
         """Tokens a second of an accelerator."""
-        request = self.request
-        return request.global_batch * request.sequence / (division.step_s * request.gpus)
-
-
-def axes(job: Mapping[str, Any]) -> str:
-    """The axes of a job with more than one rank, such as ``TP 4, PP 8, DP 16``; VPP is chunks of layers of a stage."""
-    found = [f"{short} {job[name]}" for name, short in AXES.items() if job[name] > 1]
-    if job["virtual_stages"] > 1:
-        found.append(f"VPP {job['virtual_stages']}")
-    if job["zero"] == 3:
-        found.append("ZeRO-3")
-    if job["recompute"] == "full":
-        found.append("recomputed")
-    return ", ".join(found) or "one accelerator"
-
-
-def flop_per_token(architecture: Architecture, sequence: int) -> float:
-    """Operations of a token in forward and backward pass: 6 for each weight that it meets, and attention.
-
-    A causal mask hides half of the scores, and a window all of those before it.
-    """
-    heads, size = architecture.heads, architecture.dimension
-    if architecture.latent is not None:
-        size = (architecture.latent.nope_dim + architecture.latent.rope_dim + architecture.latent.value_dim) // 2
-    scores = 0.0
-    for layer in range(architecture.layers):
-        window = architecture.window
-        limited = window is not None and (not window.full_every or (layer + 1) % window.full_every)
-        # The first tokens of a sequence see less than a window.
-        within = min(window.tokens, sequence) if limited and window is not None else sequence
-        seen = within * (1 - within / (2 * sequence))
-        scores += 4 * seen * heads * size
-    return 6 * architecture.multiplied() + 3 * scores
+        return tokens_per_s(division.how, division.step_s)
 
 
 def batch_of(gpus: int, sequence: int) -> int:
@@ -156,11 +125,7 @@ def search(request: Request, software: Software | None = None) -> Found:
     _check_precision(request)
     name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
     constants = software or shipped()[name].constants
-    base = {
-        **_BASE,
-        "sequence": request.sequence,
-        "precision": request.precision,
-    }
+    base = Job(sequence=request.sequence, precision=request.precision, zero=1, overlap=_OVERLAP)
     space = {
         "ranks": request.gpus,
         "global_batch": request.global_batch,
@@ -175,7 +140,7 @@ def search(request: Request, software: Software | None = None) -> Found:
     machine = request.machine
     setting = (
         model_text(request.architecture),
-        json.dumps(base),
+        base.text(),
         json.dumps(space),
         machine.cluster(),
         constants.model_dump_json(),
@@ -190,25 +155,7 @@ def search(request: Request, software: Software | None = None) -> Found:
     return Found(request, tuple(_division(*each) for each in best), possible, fitting, capacity, errors)
 
 
-_BASE: Mapping[str, Any] = {
-    "tensor": 1,
-    "sequence_parallel": False,
-    "pipeline": 1,
-    "virtual_stages": 1,
-    "split": "even",
-    "context": 1,
-    "expert": 1,
-    "expert_tensor": 1,
-    "data": 1,
-    "zero": 1,
-    "shard_group": 1,
-    "micro_batch": 1,
-    "micro_batches": 1,
-    "gradient_bytes": 4,
-    "recompute": "none",
-    "fused_attention": True,
-    "overlap": {"tensor": True, "gradients": True, "parameters": True, "pipeline": True},
-}
+_OVERLAP = Overlap(tensor=True, gradients=True, parameters=True, pipeline=True)
 
 
 def _check_precision(request: Request) -> None:
@@ -247,14 +194,14 @@ def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | Non
                 f"{request.global_batch}: give another --gpus or --global-batch",
             )
         )
-    job, needed = json.loads(smallest[0]), smallest[1]
+    job, needed = Job.model_validate_json(smallest[0]), smallest[1]
     raise_errors(
         error(
             Code.BAD_VALUE,
             f"none of {counted(possible, 'division')} fits into memory",
             key="gpus",
             found=str(request.gpus),
-            notes=[f"the smallest one, {axes(job)}, needs {memory(needed)} of {memory(capacity)}"],
+            notes=[f"the smallest one, {job.axes}, needs {memory(needed)} of {memory(capacity)}"],
             help="use more accelerators, ones with more memory, or shorter sequences",
         )
     )

@@ -1,0 +1,119 @@
+"""How a model is trained, as the core's estimates take it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from syncline import _core
+from syncline.estimate.model import model_text
+from syncline.input.base import Strict
+
+if TYPE_CHECKING:
+    from syncline.estimate.machines import Machine
+    from syncline.models.architecture import Decoder
+
+Count = Annotated[int, Field(ge=1, lt=1 << 32)]
+Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
+Recompute: TypeAlias = Literal["none", "selective", "operators", "full"]
+Split: TypeAlias = Literal["even", "ends", "cost"]
+
+AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
+"""Axes of a job by their names in the core, and their usual short names."""
+
+
+class Overlap(Strict):
+    """Which communication overlaps with computing."""
+
+    tensor: bool = False
+    """Collectives of tensor parallelism, in parts beside the products that need them."""
+    gradients: bool = False
+    """Gradients, with the backward pass of the last micro-batch."""
+    parameters: bool = False
+    """Parameters that ZeRO gathers, with the forward pass."""
+    pipeline: bool = False
+    """Messages between stages."""
+
+
+class Job(Strict):
+    """How ranks divide the work, and in which batches they do it: the type ``Job`` of the crate ``estimate``."""
+
+    tensor: Count = 1
+    """Ranks that divide each layer."""
+    sequence_parallel: bool = False
+    """Whether these also divide norms and what is between layers by tokens."""
+    pipeline: Count = 1
+    """Stages of the pipeline."""
+    virtual_stages: Count = 1
+    """Chunks of layers of each stage."""
+    split: Split = "even"
+    """How layers are divided among chunks."""
+    context: Count = 1
+    """Ranks that divide each sequence."""
+    expert: Count = 1
+    """Ranks that divide the experts."""
+    expert_tensor: Count = 1
+    """Ranks that divide each expert."""
+    data: Count = 1
+    """Copies of the model."""
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
+    """Stage of ZeRO."""
+    shard_group: Count = 1
+    """Ranks that together hold one copy of what ZeRO divides."""
+    micro_batch: Count = 1
+    """Sequences of a micro-batch."""
+    micro_batches: Count = 1
+    """Micro-batches of a step."""
+    sequence: Count
+    """Tokens of a sequence."""
+    precision: Precision = "bf16"
+    """Data type of linear layers."""
+    gradient_bytes: Literal[2, 4] = 4
+    """Bytes of a gradient, as it is summed over micro-batches and ranks."""
+    recompute: Recompute = "none"
+    """What the backward pass computes again."""
+    fused_attention: bool = True
+    """Whether one kernel computes attention without writing its scores."""
+    overlap: Overlap = Overlap()
+    """What overlaps with computing."""
+    adapters: Count | None = None
+    """Rank of adapters, if only these are trained (LoRA)."""
+
+    def text(self) -> str:
+        """The job for the core, as JSON."""
+        return self.model_dump_json()
+
+    @property
+    def ranks(self) -> int:
+        """All ranks."""
+        return self.tensor * self.pipeline * self.context * self.data
+
+    @property
+    def global_batch(self) -> int:
+        """Sequences of a step."""
+        return self.data * self.micro_batch * self.micro_batches
+
+    @property
+    def axes(self) -> str:
+        """The axes with more than one rank, such as ``TP 4, PP 8, DP 16``; VPP is chunks of layers of a stage."""
+        found = [f"{short} {getattr(self, name)}" for name, short in AXES.items() if getattr(self, name) > 1]
+        if self.virtual_stages > 1:
+            found.append(f"VPP {self.virtual_stages}")
+        if self.zero == 3:
+            found.append("ZeRO-3")
+        if self.recompute == "full":
+            found.append("recomputed")
+        return ", ".join(found) or "one accelerator"
+
+    def changed(self, **values: Any) -> Job:
+        """The job with other values, which are checked."""
+        return Job.model_validate({**self.model_dump(), **values})
+
+
+def estimator(architecture: Decoder, job: Job, machine: Machine, layers: int | None = None) -> _core.Estimator:
+    """What estimates steps and memory of a job; ``layers`` replaces the model's number of layers.
+
+    :raises SynclineError: the mesh does not divide the model, or no kernels of the precision were measured.
+    """
+    return _core.Estimator.of(model_text(architecture, layers), job.text(), machine.cluster(), *machine.texts())

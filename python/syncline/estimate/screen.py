@@ -1,0 +1,107 @@
+"""Estimates on a terminal: the parts of a step, the kinds of memory, what is exposed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.quantity import memory, percent, time
+from syncline.terminal.table import bare
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.console import RenderableType
+
+    from syncline.estimate.error_bars import ErrorBar
+
+PARTS = {
+    "products": "matrix products",
+    "attention": "attention",
+    "element_wise": "between products",
+    "ends": "embedding, output layer, loss",
+    "launch": "launching kernels",
+    "tensor": "tensor-parallel collectives, not hidden",
+    "context": "keys and values, not hidden",
+    "expert": "tokens to experts",
+    "bubble": "pipeline fills, drains, waits",
+    "messages": "messages between stages, not hidden",
+    "exchange": "gradients and parameters, not hidden",
+    "update": "optimizer",
+}
+"""Parts of a step, in the order of the table."""
+KINDS = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimizer": "states of the optimizer",
+    "activations": "activations",
+    "logits": "logits",
+    "working": "working memory of a layer",
+    "gathered": "gathered parameters",
+    "fragmentation": "lost by the allocator",
+    "buffers": "buffers of NCCL",
+    "context": "driver",
+}
+"""Kinds of memory, in the order of the table."""
+WHY = {
+    "tensor": "each layer's products wait for them",
+    "context": "attention waits for the keys and values of other ranks",
+    "expert": "in each layer, experts wait for their tokens, and the next layer for what comes back",
+    "messages": "each stage waits for its neighbours",
+    "exchange": "gradients are complete only when the backward pass ends, and the next step needs all parameters",
+}
+"""Parts of a step in which ranks wait for communication, and why computation does not hide it."""
+_BAR = 24
+
+
+def around(errors: ErrorBar | None, step_s: float) -> str:
+    """The steps that the error bar of a step holds, as the end of a sentence."""
+    if errors is None:
+        return ""
+    low, high = errors.around(step_s)
+    return f", {_about(low)} {f'to {_about(high)}' if high is not None else 'or more'} by the error bar"
+
+
+def many(count: int, word: str) -> str:
+    """A large number with its noun: ``1 token``, ``8,192 tokens``."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def _about(seconds: float) -> str:
+    """A time with two digits."""
+    return time(float(f"{seconds:.2g}"))
+
+
+def exposed(parts: Mapping[str, float], step_s: float) -> str | None:
+    """How much of a step ranks wait for communication, and for which most; None if they never do."""
+    waits = {name: parts[name] for name in WHY}
+    total, most = sum(waits.values()), max(waits, key=lambda each: waits[each])
+    if total <= 0:
+        return None
+    said = f"Exposed communication takes {time(total)}, {percent(total / step_s)} of the step"
+    title = PARTS[most].removesuffix(", not hidden")
+    return f"{said}, most of it for {title} ({time(waits[most])}): {WHY[most]}."
+
+
+def parts_table(heading: str, parts: Mapping[str, float], step_s: float) -> RenderableType:
+    """The parts of a step, in seconds, beside the whole."""
+    table = bare()
+    for title in (heading, "time", "part", ""):
+        table.add_column(title, justify="right" if title in ("time", "part") else "left", no_wrap=True)
+    for name, title in PARTS.items():
+        if (seconds := parts[name]) > 0:
+            part = seconds / step_s
+            table.add_row(title, time(seconds), percent(part), "█" * round(_BAR * part))
+    return table
+
+
+def memory_table(heading: str, kinds: Mapping[str, int], capacity: int) -> RenderableType:
+    """The kinds of memory, in bytes, beside the memory of the accelerator."""
+    table = bare()
+    part_of = f"part of {memory(capacity)}"
+    for title in (heading, "size", part_of, ""):
+        table.add_column(title, justify="right" if title in ("size", part_of) else "left", no_wrap=True)
+    for name, title in KINDS.items():
+        if nbytes := kinds[name]:
+            part = nbytes / capacity
+            table.add_row(title, memory(nbytes), percent(part), "█" * round(_BAR * part))
+    return table

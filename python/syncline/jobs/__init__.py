@@ -1,0 +1,15 @@
+"""Training jobs as files: what a job's step takes, whether it fits, and what would be better.
+
+>>> from syncline.jobs import estimate, read_job
+>>> found = estimate(read_job("job.yaml"))  # doctest: +SKIP
+
+- :mod:`~syncline.jobs.job_file`: the schema of a job file;
+- :mod:`~syncline.jobs.training_job`: reads and checks one;
+- :mod:`~syncline.jobs.estimation`: its step and memory;
+- :mod:`~syncline.jobs.screen`: what ``syncline estimate`` prints.
+"""
+
+from syncline.jobs.estimation import Estimate, estimate
+from syncline.jobs.training_job import TrainingJob, read_job
+
+__all__ = ["Estimate", "TrainingJob", "estimate", "read_job"]

@@ -1,0 +1,74 @@
+"""The step and the memory of a training job, by the estimates of the core."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from syncline.estimate import error_bar, kind_of, mfu, tokens_per_s
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncline.estimate import ErrorBar
+    from syncline.estimate.error_bars import Kind
+    from syncline.jobs.training_job import TrainingJob
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What is estimated of a job."""
+
+    job: TrainingJob
+    step_s: float
+    """Seconds of a step."""
+    parts: Mapping[str, float]
+    """Seconds of a step by part; all together are the step."""
+    stages_s: tuple[float, ...]
+    """Seconds of a micro-batch in each stage of the pipeline."""
+    stage: int
+    """The stage whose ranks need the most memory."""
+    memory: Mapping[str, int]
+    """Bytes of such a rank by kind; all together are ``memory_bytes``."""
+    memory_bytes: int
+    """Bytes of the fullest rank."""
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of an accelerator."""
+        return int(self.job.machine.memory_bytes)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest rank fits into an accelerator."""
+        return self.memory_bytes <= self.capacity
+
+    @property
+    def tokens_per_s(self) -> float:
+        """Tokens a second of an accelerator."""
+        return tokens_per_s(self.job.job, self.step_s)
+
+    @property
+    def mfu(self) -> float:
+        """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
+        return mfu(self.job.architecture, self.job.job, self.job.machine, self.step_s)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the job: jobs of a kind have an error bar."""
+        return kind_of(self.job.architecture, adapters=self.job.job.adapters is not None)
+
+    @property
+    def errors(self) -> ErrorBar | None:
+        """Errors of estimates of jobs that are alike; None if none was measured."""
+        return error_bar(self.job.constants, self.job.machine.accelerator, self.kind)
+
+
+def estimate(job: TrainingJob) -> Estimate:
+    """Estimates a job that :func:`~.training_job.read_job` has checked."""
+    parts, stages = job.estimator.step(job.software.model_dump_json())
+    kinds, stage = job.estimator.memory(job.framework)
+    for kept in ("allocated", "reserved"):
+        kinds.pop(kept)
+    step, total = parts.pop("step"), kinds.pop("total")
+    return Estimate(job, step, parts, tuple(stages), stage, kinds, total)

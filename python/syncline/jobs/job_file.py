@@ -1,0 +1,108 @@
+"""The schema of a job file: a model, a cluster, and how the one trains on the other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, Tag
+from pydantic.types import Discriminator
+
+from syncline.estimate.job import Overlap, Precision, Recompute, Split
+from syncline.input.base import Strict, form
+from syncline.input.units import Rate
+from syncline.models.architecture import Decoder
+
+Ranks = Annotated[int, Field(ge=1, le=1 << 20)]
+Framework = Literal[
+    "megatron", "megatron-deepspeed", "torchtitan", "fsdp2", "nanotron", "llm-foundry", "internevo", "maxtext"
+]
+
+
+class JobCluster(Strict):
+    """The accelerators of a job, and the network between them."""
+
+    accelerator: Annotated[str, Field(min_length=1, max_length=100)]
+    """Name of the accelerators, such as H100, A100, H200, B200 or GB200."""
+    gpus: Ranks
+    """How many of them the job has."""
+    nic_rate: Rate | None = None
+    """Rate of the network for each accelerator, in one direction. Without it, that of the servers that are sold."""
+    domain: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Accelerators that NVLink joins. Without it, those of the servers that are sold: 8, or 72 for GB200."""
+
+
+class JobParallel(Strict):
+    """How the accelerators divide the work. Data parallelism is what the other axes leave."""
+
+    tensor: Ranks = 1
+    """Tensor parallelism: ranks that divide each layer."""
+    sequence_parallel: bool = False
+    """Whether these ranks also divide by tokens what is between the products of layers."""
+    pipeline: Ranks = 1
+    """Stages of the pipeline."""
+    virtual_stages: Annotated[int, Field(ge=1, le=1 << 16)] = 1
+    """Chunks of layers of each stage: 1, or more with an interleaved schedule."""
+    split: Split = "even"
+    """How layers are divided among chunks. `even`: equal numbers of layers. `ends`: embedding and output layer count as
+    a layer each. `cost`: equal cost, by nanotron's rule."""
+    context: Ranks = 1
+    """Context parallelism: ranks that divide each sequence."""
+    expert: Ranks = 1
+    """Expert parallelism: ranks that divide the experts of a layer."""
+    expert_tensor: Ranks = 1
+    """Ranks that divide each expert."""
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
+    """Stage of ZeRO: what data-parallel ranks divide. 0: nothing. 1: states of the optimizer. 2: gradients too. 3:
+    parameters too (FSDP)."""
+    shard_group: Ranks | None = None
+    """Ranks that together hold one copy of what ZeRO divides. Without it, all data-parallel and context-parallel ranks;
+    fewer with HSDP."""
+
+
+class JobBatch(Strict):
+    """The batches of a step."""
+
+    sequence: Annotated[int, Field(ge=1, le=1 << 30)]
+    """Tokens of a sequence."""
+    micro_batch: Annotated[int, Field(ge=1, le=1 << 20)]
+    """Sequences of a micro-batch."""
+    global_batch: Annotated[int, Field(ge=1, le=1 << 30)]
+    """Sequences of a step, of all accelerators."""
+
+
+ModelOfJob = Annotated[
+    Annotated[Annotated[str, Field(min_length=1, max_length=4096)], Tag("word")] | Annotated[Decoder, Tag("sizes")],
+    Discriminator(form(word=True, default="sizes")),
+]
+
+
+class JobFile(Strict):
+    """A training job of a language model, for `syncline estimate`."""
+
+    schema_: Annotated[Literal["syncline-job/1"], Field(alias="schema")] = "syncline-job/1"
+    """Version of the schema."""
+    name: Annotated[str, Field(max_length=200)] = ""
+    """Name of the job. Without it, the file's name."""
+    model: ModelOfJob
+    """The model: the path of a `config.json` as Hugging Face has it, relative to the job file, or its sizes."""
+    cluster: JobCluster
+    """The accelerators, and the network between them."""
+    framework: Framework = "megatron"
+    """The software that trains, whose constants count."""
+    parallel: JobParallel = JobParallel()
+    """How the accelerators divide the work."""
+    batch: JobBatch
+    """The batches of a step."""
+    precision: Precision = "bf16"
+    """Data type of linear layers. Attention, logits and what is between layers have 16 bits."""
+    gradients: Literal["fp32", "bf16", "fp16"] = "fp32"
+    """Data type in which gradients are summed over micro-batches and ranks."""
+    recompute: Recompute = "none"
+    """What the backward pass computes again. `selective`: scores of attention, if it is not fused. `operators`: every
+    second product, and all between products (torchtitan). `full`: whole layers."""
+    attention: Literal["fused", "unfused"] = "fused"
+    """Whether one kernel computes attention without writing its scores, as FlashAttention does."""
+    lora: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
+    """Rank of adapters, if only these are trained."""
+    overlap: Overlap = Overlap()
+    """Which communication overlaps with computing."""

@@ -1,0 +1,84 @@
+"""An estimate on a terminal, and as a dictionary."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from syncline.estimate.error_bars import sentences
+from syncline.estimate.screen import around, exposed, many, memory_table, parts_table
+from syncline.quantity import memory, percent, scaled, time
+from syncline.terminal.prose import lines
+
+if TYPE_CHECKING:
+    from syncline.jobs.estimation import Estimate
+
+
+def screen(found: Estimate, width: int) -> RenderableType:
+    """The estimate for a terminal of this width."""
+    blocks: list[RenderableType] = []
+    for said in (_head(found), _trust(found), _memory(found)):
+        blocks += [Text(lines(said, width)), Text()]
+    blocks += [
+        parts_table("step", found.parts, found.step_s),
+        Text(),
+        memory_table(_fullest(found), found.memory, found.capacity),
+    ]
+    note = getattr(found.job.architecture, "note", None)
+    for more in (exposed(found.parts, found.step_s), None if note is None else f"Note: {note}"):
+        if more is not None:
+            blocks += [Text(), Text(lines(more, width))]
+    return Group(*blocks)
+
+
+def _head(found: Estimate) -> str:
+    job, on = found.job.job, found.job.machine
+    of_peak = "" if job.precision in ("bf16", "fp16") else " of the peak in bf16"
+    return (
+        f"{found.job.name}, {scaled(found.job.architecture.weights(), '')} parameters, on {job.ranks:,} "
+        f"{on.accelerator} ({job.axes}): {time(found.step_s)} a step of "
+        f"{many(job.global_batch, 'sequence')} of {many(job.sequence, 'token')}"
+        f"{around(found.errors, found.step_s)}: {found.tokens_per_s:,.0f} tokens/s "
+        f"an accelerator, MFU {percent(found.mfu)}{of_peak}."
+    )
+
+
+def _memory(found: Estimate) -> str:
+    whole, needed = memory(found.capacity), memory(found.memory_bytes)
+    if found.fits:
+        return f"It fits: the fullest accelerator needs {needed} of {whole}."
+    return f"It does not fit: the fullest accelerator needs {needed}, and has {whole}."
+
+
+def _trust(found: Estimate) -> str:
+    job, accelerator = found.job.job, found.job.machine.accelerator
+    return " ".join(sentences(found.errors, accelerator, found.kind, gpus=job.ranks, sequence=job.sequence))
+
+
+def _fullest(found: Estimate) -> str:
+    if found.job.job.pipeline == 1:
+        return "memory of a rank"
+    return f"memory of a rank of stage {found.stage + 1} of {found.job.job.pipeline}"
+
+
+def as_dict(found: Estimate) -> dict[str, Any]:
+    """The estimate as plain data."""
+    return {
+        "name": found.job.name,
+        "accelerator": found.job.machine.accelerator,
+        "framework": found.job.framework,
+        "job": found.job.job.model_dump(),
+        "step_s": found.step_s,
+        "parts_s": dict(found.parts),
+        "stages_s": list(found.stages_s),
+        "tokens_per_s_per_accelerator": found.tokens_per_s,
+        "mfu": found.mfu,
+        "memory_bytes": found.memory_bytes,
+        "memory": dict(found.memory),
+        "fullest_stage": found.stage,
+        "capacity_bytes": found.capacity,
+        "fits": found.fits,
+        "errors": None if found.errors is None else found.errors.model_dump(),
+    }

@@ -1,0 +1,270 @@
+"""A training job that can be estimated: what a job file describes, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.codes import Code
+from syncline.errors import SynclineError
+from syncline.estimate import Job, estimator, machine
+from syncline.estimate.software import choose, shipped
+from syncline.input.check import Whole, collect, in_order
+from syncline.input.node import dotted
+from syncline.input.problem import error, exception, raise_errors
+from syncline.input.source import from_argument
+from syncline.input.units import bytes_per_s
+from syncline.jobs.job_file import JobFile
+from syncline.models import accelerators
+from syncline.models.architecture import Decoder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from syncline import _core
+    from syncline.errors import Diagnostic
+    from syncline.estimate import Machine, Software
+    from syncline.input.node import Key
+    from syncline.input.source import Override, Source
+
+_PLACES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("tensor", "pipeline", "virtual_stages", "context", "expert", "expert_tensor", "shard_group"), ("parallel",)
+    ),
+    **dict.fromkeys(("sequence", "micro_batch"), ("batch",)),
+    **dict.fromkeys(("accelerator", "gpus"), ("cluster",)),
+    **dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"), ("model",)),
+}
+"""The mappings that hold the keys about which the core's errors are."""
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A model, a machine, and how the one trains on the other."""
+
+    name: str
+    """Its name."""
+    architecture: Decoder
+    """The model."""
+    machine: Machine
+    """The cluster."""
+    job: Job
+    """Mesh, batches, precision, recomputation, overlap."""
+    framework: str
+    """The software that trains."""
+
+    @cached_property
+    def estimator(self) -> _core.Estimator:
+        """What estimates its step and memory.
+
+        :raises SynclineError: the mesh does not divide the model, or no kernels of the precision were measured.
+        """
+        return estimator(self.architecture, self.job, self.machine)
+
+    @property
+    def constants(self) -> str:
+        """The name of the set of constants of its framework on its accelerator.
+
+        :raises SynclineError: there are none.
+        """
+        sets = shipped()
+        chosen = choose(sets, self.framework, self.machine.accelerator)
+        if chosen is None:
+            able = [
+                each
+                for found in sets.values()
+                if self.machine.accelerator.startswith(tuple(found.accelerators))
+                for each in found.frameworks
+            ]
+            raise exception(
+                error(
+                    Code.BAD_VALUE,
+                    f"no run of this framework on {self.machine.accelerator} was measured, so that it has no constants",
+                    key="framework",
+                    found=self.framework,
+                    allowed=", ".join(sorted(able)),
+                    help=f"write framework: {able[0]}" if able else None,
+                )
+            )
+        return chosen
+
+    @property
+    def software(self) -> Software:
+        """These constants."""
+        return shipped()[self.constants].constants
+
+
+def read_job(path: str, set: Iterable[Override] = ()) -> TrainingJob:
+    """Reads a job file, or standard input if ``path`` is ``-``; ``set`` replaces some of its values.
+
+    :raises SynclineError: the file cannot be read or is malformed, or the job cannot run; all problems are in it.
+    """
+    source = from_argument(path)
+    source.override(set)
+    return resolve(source)
+
+
+def resolve(source: Source) -> TrainingJob:
+    """The job that a source describes.
+
+    :raises SynclineError: it is malformed, or the job cannot run; all problems are in it.
+    """
+    found, problems = collect(source, JobFile, Whole("the job file"))
+    if found is None:
+        raise_errors(*in_order(problems))
+    problems = list(_mesh(source, found)) + list(_batch(source, found))
+    if problems:
+        raise_errors(*in_order(problems))
+    try:
+        made = TrainingJob(
+            found.name or (Path(source.file).stem if source.file else "job"),
+            _model(source, found),
+            machine(
+                found.cluster.accelerator,
+                nic_bytes_per_s=None if found.cluster.nic_rate is None else bytes_per_s(found.cluster.nic_rate),
+                domain=found.cluster.domain,
+            ),
+            _job(found),
+            found.framework,
+        )
+        _precision(made)
+        made.constants  # noqa: B018 - raises if there are no constants
+        made.estimator  # noqa: B018 - checks the mesh
+    except SynclineError as problem:
+        raise exception(*in_order(_placed(source, each) for each in problem.diagnostics)) from None
+    return made
+
+
+def _placed(source: Source, problem: Diagnostic) -> Diagnostic:
+    """A problem of the core, with its place in the file."""
+    key = problem.get("key")
+    if key is None or "place" in problem:
+        return problem
+    path: tuple[Key, ...] = (*_PLACES.get(key, ()), key)
+    mark = source.mark(path)
+    return {**problem, "key": dotted(path), "place": mark.place()} if mark else {**problem, "key": dotted(path)}
+
+
+def _model(source: Source, found: JobFile) -> Decoder:
+    if isinstance(found.model, Decoder):
+        return found.model
+    from syncline.config.model_file import read_architecture
+
+    return read_architecture(source.relative(found.model))
+
+
+def _job(found: JobFile) -> Job:
+    """The job for the core, of a file whose mesh and batch divide."""
+    parallel, batch = found.parallel, found.batch
+    data = _replicas(found)
+    return Job(
+        **parallel.model_dump(exclude={"shard_group"}),
+        data=data,
+        shard_group=parallel.shard_group or data * parallel.context,
+        micro_batch=batch.micro_batch,
+        micro_batches=batch.global_batch // (data * batch.micro_batch),
+        sequence=batch.sequence,
+        precision=found.precision,
+        gradient_bytes=4 if found.gradients == "fp32" else 2,
+        recompute=found.recompute,
+        fused_attention=found.attention == "fused",
+        overlap=found.overlap,
+        adapters=found.lora,
+    )
+
+
+def _replicas(found: JobFile) -> int:
+    parallel = found.parallel
+    return found.cluster.gpus // (parallel.tensor * parallel.pipeline * parallel.context)
+
+
+def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    parallel, gpus = found.parallel, found.cluster.gpus
+    parts = parallel.tensor * parallel.pipeline * parallel.context
+    if gpus % parts:
+        yield _bad(
+            source,
+            "cluster.gpus",
+            f"the accelerators do not divide by tensor x pipeline x context = {parts}",
+            found=gpus,
+            allowed=f"a multiple of {parts}",
+            near=_multiple(gpus, parts),
+        )
+        return
+    ranks, group = gpus // (parallel.tensor * parallel.pipeline), parallel.shard_group
+    if group is not None and ranks % group:
+        yield _bad(
+            source,
+            "parallel.shard_group",
+            "data-parallel and context-parallel ranks do not divide into such groups",
+            found=group,
+            allowed=f"a divisor of {ranks}",
+            near=min(_divisors(ranks), key=lambda each: (abs(each - group), each)),
+        )
+
+
+def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    parallel, batch = found.parallel, found.batch
+    parts = parallel.context * (parallel.tensor if parallel.sequence_parallel else 1)
+    if batch.sequence % parts:
+        by = "context x tensor" if parallel.sequence_parallel else "context"
+        yield _bad(
+            source,
+            "batch.sequence",
+            f"the tokens of a sequence do not divide by {by} = {parts}",
+            found=batch.sequence,
+            allowed=f"a multiple of {parts}",
+            near=_multiple(batch.sequence, parts),
+        )
+    if found.cluster.gpus % (parallel.tensor * parallel.pipeline * parallel.context):
+        return
+    data = _replicas(found)
+    unit = data * batch.micro_batch
+    if batch.global_batch % unit:
+        yield _bad(
+            source,
+            "batch.global_batch",
+            f"the batch does not divide by data parallelism x micro_batch = {data} x {batch.micro_batch}",
+            found=batch.global_batch,
+            allowed=f"a multiple of {unit}",
+            near=_multiple(batch.global_batch, unit),
+        )
+
+
+def _precision(made: TrainingJob) -> None:
+    """Some types have the models of wider ones, so that kernels do not tell what an accelerator computes in."""
+    card = accelerators.find(made.machine.accelerator)
+    if made.job.precision not in card.precisions:
+        raise exception(
+            error(
+                Code.BAD_VALUE,
+                f"{card.name} does not compute in {made.job.precision}",
+                key="precision",
+                found=made.job.precision,
+                allowed=", ".join(card.precisions),
+                nearest=next((each for each in ("fp8", "bf16", "fp16") if each in card.precisions), None),
+            )
+        )
+
+
+def _bad(source: Source, key: str, message: str, *, found: int, allowed: str, near: int) -> Diagnostic:
+    return error(
+        Code.BAD_VALUE,
+        message,
+        mark=source.mark(tuple(key.split("."))),
+        key=key,
+        found=str(found),
+        allowed=allowed,
+        nearest=str(near),
+    )
+
+
+def _multiple(value: int, unit: int) -> int:
+    """The multiple of ``unit`` nearest to ``value``, and at least ``unit``."""
+    return max(1, round(value / unit)) * unit
+
+
+def _divisors(value: int) -> list[int]:
+    return [each for each in range(1, value + 1) if value % each == 0]

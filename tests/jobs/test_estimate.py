@@ -1,0 +1,279 @@
+"""Job files: every key counts, what is impossible is named with its place, and estimates are those of the search."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, get_args
+
+import pytest
+
+from syncline.config.model_file import read_architecture
+from syncline.design.parallel import Request, search
+from syncline.errors import SynclineError
+from syncline.estimate import machine, shipped
+from syncline.input.node import from_python
+from syncline.input.source import Source
+from syncline.jobs import estimate
+from syncline.jobs.job_file import Framework, JobBatch, JobCluster, JobFile, JobParallel
+from syncline.jobs.training_job import resolve
+from syncline.models.architecture import Decoder, ExpertSizes, Latent, Window
+from tests.conftest import Cli
+
+LLAMA_70B = {
+    "hidden": 8192,
+    "layers": 80,
+    "heads": 64,
+    "kv_heads": 8,
+    "ffn": 28672,
+    "gated": True,
+    "vocab": 128256,
+}
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 8192,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "intermediate_size": 28672,
+    "vocab_size": 128256,
+}
+ALL = {"tensor": True, "gradients": True, "parameters": True, "pipeline": True}
+DENSE: dict[str, Any] = {
+    "model": LLAMA_70B,
+    "cluster": {"accelerator": "H100", "gpus": 512},
+    "parallel": {
+        "tensor": 4,
+        "sequence_parallel": True,
+        "pipeline": 4,
+        "virtual_stages": 5,
+        "context": 2,
+        "zero": 1,
+    },
+    "batch": {"sequence": 8192, "micro_batch": 1, "global_batch": 512},
+    "overlap": ALL,
+}
+EXPERTS: dict[str, Any] = {
+    **DENSE,
+    "model": {
+        **LLAMA_70B,
+        "hidden": 4096,
+        "layers": 32,
+        "heads": 32,
+        "ffn": 14336,
+        "experts": {"count": 8, "top_k": 2, "ffn": 14336},
+    },
+    "parallel": {"tensor": 2, "sequence_parallel": True, "pipeline": 4, "expert": 4, "zero": 1},
+}
+
+
+def changed(base, **changes):
+    """A job with other values at dotted paths."""
+    made = json.loads(json.dumps(base))
+    for path, value in changes.items():
+        *inner, last = path.split("__")
+        at = made
+        for key in inner:
+            at = at.setdefault(key, {})
+        at[last] = value
+    return made
+
+
+def read(values):
+    return resolve(Source(from_python(values)))
+
+
+def outcome(values):
+    found = estimate(read(values))
+    return found.step_s, found.memory_bytes
+
+
+def test_an_estimate_is_that_of_the_search(tmp_path):
+    """The fastest division of a search, written as a job file, has the same step and memory."""
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIG))
+    best = search(Request(read_architecture(str(config)), machine("H100"), 512, 8192, 512, keep=1)).best[0]
+    job = best.how
+    parallel = {name: getattr(job, name) for name in JobParallel.model_fields}
+    found = estimate(
+        read(
+            {
+                **DENSE,
+                "model": str(config),
+                "parallel": parallel,
+                "batch": {"sequence": 8192, "micro_batch": job.micro_batch, "global_batch": 512},
+                "recompute": job.recompute,
+            }
+        )
+    )
+    assert found.job.job == job
+    assert (found.step_s, found.memory_bytes) == (best.step_s, best.memory_bytes)
+
+
+def test_a_step_is_the_sum_of_its_parts_and_memory_of_its_kinds():
+    found = estimate(read(DENSE))
+    assert sum(found.parts.values()) == pytest.approx(found.step_s, rel=1e-12)
+    assert sum(found.memory.values()) == found.memory_bytes
+    assert len(found.stages_s) == 4
+    assert found.fits
+    # 6 operations a weight and token, and half of the scores, by hand.
+    layer = 8192 * (2 * 8192 + 2 * 1024 + 3 * 28672)
+    flop = 6 * (80 * layer + 128256 * 8192) + 3 * 80 * 4 * 8192 * 4096
+    assert found.mfu == pytest.approx(flop * 512 * 8192 / (found.step_s * 512 * 989.4e12), rel=1e-3)
+
+
+CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
+    "JobFile.model": [(DENSE, {"model__layers": 64})],
+    "JobFile.cluster": [(DENSE, {"cluster__gpus": 256})],
+    "JobFile.framework": [(DENSE, {"framework": "torchtitan"})],
+    "JobFile.parallel": [(DENSE, {"parallel__tensor": 8})],
+    "JobFile.batch": [(DENSE, {"batch__global_batch": 1024})],
+    "JobFile.precision": [(DENSE, {"precision": "fp8"})],
+    "JobFile.gradients": [(DENSE, {"gradients": "bf16"})],
+    "JobFile.recompute": [(DENSE, {"recompute": "full"}), (DENSE, {"recompute": "operators"})],
+    "JobFile.attention": [(DENSE, {"attention": "unfused"})],
+    "JobFile.lora": [(DENSE, {"lora": 16})],
+    "JobFile.overlap": [(DENSE, {"overlap": {}})],
+    "JobCluster.accelerator": [(DENSE, {"cluster__accelerator": "H200"})],
+    "JobCluster.gpus": [(DENSE, {"cluster__gpus": 256})],
+    "JobCluster.nic_rate": [(DENSE, {"cluster__nic_rate": "100Gb/s"})],
+    "JobCluster.domain": [(DENSE, {"cluster__domain": 4})],
+    "JobParallel.tensor": [(DENSE, {"parallel__tensor": 8})],
+    "JobParallel.sequence_parallel": [(DENSE, {"parallel__sequence_parallel": False})],
+    "JobParallel.pipeline": [(DENSE, {"parallel__pipeline": 8})],
+    "JobParallel.virtual_stages": [(DENSE, {"parallel__virtual_stages": 1})],
+    "JobParallel.split": [(DENSE, {"parallel__split": "cost"}), (DENSE, {"parallel__split": "ends"})],
+    "JobParallel.context": [(DENSE, {"parallel__context": 4})],
+    "JobParallel.expert": [(EXPERTS, {"parallel__expert": 8})],
+    "JobParallel.expert_tensor": [(EXPERTS, {"parallel__expert_tensor": 2})],
+    "JobParallel.zero": [(DENSE, {"parallel__zero": 0})],
+    "JobParallel.shard_group": [(DENSE, {"parallel__shard_group": 4})],
+    "JobBatch.sequence": [(DENSE, {"batch__sequence": 4096})],
+    "JobBatch.micro_batch": [(DENSE, {"batch__micro_batch": 2})],
+    "JobBatch.global_batch": [(DENSE, {"batch__global_batch": 256})],
+    "Overlap.tensor": [(DENSE, {"overlap__tensor": False})],
+    "Overlap.gradients": [(DENSE, {"overlap__gradients": False})],
+    "Overlap.parameters": [(DENSE, {"overlap__parameters": False})],
+    "Overlap.pipeline": [(DENSE, {"overlap__pipeline": False})],
+    "Decoder.hidden": [(DENSE, {"model__hidden": 4096})],
+    "Decoder.layers": [(DENSE, {"model__layers": 60})],
+    "Decoder.heads": [(DENSE, {"model__heads": 32})],
+    "Decoder.kv_heads": [(DENSE, {"model__kv_heads": 64})],
+    "Decoder.head_dim": [(DENSE, {"model__head_dim": 64})],
+    "Decoder.ffn": [(DENSE, {"model__ffn": 16384})],
+    "Decoder.gated": [(DENSE, {"model__gated": False})],
+    "Decoder.vocab": [(DENSE, {"model__vocab": 32000})],
+    "Decoder.tied": [(changed(DENSE, parallel__pipeline=1, parallel__virtual_stages=1), {"model__tied": True})],
+    "Decoder.positions": [(DENSE, {"model__positions": "learned"})],
+    "Decoder.dropout": [(DENSE, {"model__dropout": True})],
+    "Decoder.latent": [
+        (
+            DENSE,
+            {"model__latent": {"query_rank": 1536, "kv_rank": 512, "nope_dim": 128, "rope_dim": 64, "value_dim": 128}},
+        )
+    ],
+    "Decoder.window": [(DENSE, {"model__window": {"tokens": 1024, "full_every": 0}})],
+    "Decoder.experts": [(DENSE, {"model__experts": {"count": 8, "top_k": 2, "ffn": 14336}})],
+    "Decoder.prediction_layers": [(DENSE, {"model__prediction_layers": 1})],
+    "ExpertSizes.count": [(EXPERTS, {"model__experts__count": 16})],
+    "ExpertSizes.top_k": [(EXPERTS, {"model__experts__top_k": 4})],
+    "ExpertSizes.ffn": [(EXPERTS, {"model__experts__ffn": 7168})],
+    "ExpertSizes.shared_ffn": [(EXPERTS, {"model__experts__shared_ffn": 7168})],
+    "ExpertSizes.dense_layers": [(EXPERTS, {"model__experts__dense_layers": 8})],
+    "ExpertSizes.every": [(EXPERTS, {"model__experts__every": 2})],
+}
+LATENT = changed(
+    DENSE, model__latent={"query_rank": 1536, "kv_rank": 512, "nope_dim": 128, "rope_dim": 64, "value_dim": 128}
+)
+for _key, _value in {"query_rank": 0, "kv_rank": 256, "nope_dim": 64, "rope_dim": 128, "value_dim": 64}.items():
+    CASES[f"Latent.{_key}"] = [(LATENT, {f"model__latent__{_key}": _value})]
+WINDOW = changed(DENSE, model__window={"tokens": 1024, "full_every": 0})
+CASES["Window.tokens"] = [(WINDOW, {"model__window__tokens": 512})]
+CASES["Window.full_every"] = [(WINDOW, {"model__window__full_every": 2})]
+
+
+@pytest.mark.parametrize("key", CASES)
+def test_every_key_changes_the_estimate(key):
+    for base, changes in CASES[key]:
+        assert outcome(changed(base, **changes)) != outcome(base), (key, changes)
+
+
+def test_every_key_has_a_case():
+    from syncline.estimate import Overlap
+
+    models = (JobFile, JobCluster, JobParallel, JobBatch, Overlap, Decoder, Latent, Window, ExpertSizes)
+    keys = {f"{model.__name__}.{name}" for model in models for name in model.model_fields}
+    assert keys - {"JobFile.schema_", "JobFile.name"} == set(CASES)
+
+
+def test_frameworks_are_those_with_constants():
+    assert set(get_args(Framework)) == {each for found in shipped().values() for each in found.frameworks}
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "said"),
+    [
+        ({"cluster__gpus": 500}, "cluster.gpus", '"nearest": "512"'),
+        ({"batch__global_batch": 500}, "batch.global_batch", "496"),
+        ({"batch__sequence": 8191}, "batch.sequence", "8192"),
+        ({"parallel__tensor": 3, "cluster__gpus": 384, "batch__sequence": 8190}, "parallel.tensor", "divisors of 64"),
+        ({"parallel__pipeline": 64, "parallel__virtual_stages": 2}, "parallel.pipeline", "more stages than layers"),
+        ({"cluster__accelerator": "H101"}, "cluster.accelerator", "H100"),
+        ({"cluster__accelerator": "A100", "precision": "fp8"}, "precision", "does not compute in fp8"),
+        ({"cluster__accelerator": "A100", "framework": "nanotron"}, "framework", "megatron"),
+        ({"parallel__expert": 2}, "parallel.expert", "no experts"),
+        ({"parallel__shard_group": 3}, "parallel.shard_group", "divisor of 32"),
+        ({"model__experts": {"count": 4, "top_k": 8, "ffn": 8}}, "model.experts.top_k", "at most 4"),
+        ({"parallel__tensr": 3}, "parallel.tensr", "tensor"),
+        ({"model__hiden": 3}, "model.hiden", "hidden"),
+        ({"recompute": "ful"}, "recompute", "full"),
+    ],
+)
+def test_what_cannot_run_is_named_with_its_place(tmp_path, changes, key, said):
+    from syncline.input.dump import dump
+    from syncline.jobs import read_job
+
+    file = tmp_path / "job.yaml"
+    file.write_text(dump(changed(DENSE, **changes)))
+    with pytest.raises(SynclineError) as found:
+        read_job(str(file))
+    first = found.value.diagnostics[0]
+    assert first["key"] == key
+    assert any(each in json.dumps(first) for each in said.split("|"))
+    assert first["place"]["file"] == str(file)
+    assert key.rpartition(".")[2] in first["place"]["text"]
+    assert found.value.exit_status == 2
+
+
+def test_the_command_prints_parts_and_memory(cli: Cli):
+    from syncline.input.dump import dump
+
+    cli.write("job.yaml", dump(DENSE))
+    found = cli("estimate", "job.yaml")
+    assert found.returncode == 0, found.stderr
+    for each in ("512 H100-SXM5-80GB", "It fits", "matrix products", "activations", "Error bar: half of"):
+        assert each in found.stdout, each
+    parsed = json.loads(cli("estimate", "job.yaml", "--json").stdout)["estimate"]
+    assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)
+    small = json.loads(cli("estimate", "job.yaml", "--json", "--set", "parallel.tensor=2").stdout)["estimate"]
+    assert small["job"]["tensor"] == 2
+    assert small["job"]["data"] == 32
+
+
+def test_a_job_that_does_not_fit_says_so(cli: Cli):
+    from syncline.input.dump import dump
+
+    cli.write("job.yaml", dump(changed(DENSE, parallel__pipeline=1, parallel__virtual_stages=1, parallel__zero=0)))
+    found = cli("estimate", "job.yaml")
+    assert found.returncode == 1
+    assert "It does not fit" in found.stdout
+    assert json.loads(cli("estimate", "job.yaml", "--json").stdout)["exit_status"] == 1
+
+
+def test_the_path_of_a_model_is_relative_to_the_job_file(cli: Cli):
+    from syncline.input.dump import dump
+
+    cli.write("jobs/llama/config.json", json.dumps(CONFIG))
+    cli.write("jobs/job.yaml", dump({**DENSE, "model": "llama/config.json"}))
+    assert cli("estimate", "jobs/job.yaml").stdout == cli("estimate", "jobs/job.yaml").stdout
+    parsed = json.loads(cli("estimate", "jobs/job.yaml", "--json").stdout)["estimate"]
+    assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)
