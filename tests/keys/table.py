@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.keys.bases import BARE, OWN_PRICES, TWO_KINDS
+from tests.keys.bases import BARE, LINKS, OWN_PRICES, TWO_KINDS
 
 
 class Gone:
@@ -346,6 +346,17 @@ TABLE: dict[str, dict[str, Case]] = {
         routing=(
             [["npu0", "switch0", "switch1", "npu1"]],
             {"workload.collective": "all_to_all"},
+        ),
+        forward=(
+            False,
+            {
+                "workload.collective": "all_to_all",
+                "fabric.links": [
+                    *LINKS,
+                    {"from": "npu0", "to": "npu1", "rate": "20GB/s"},
+                    {"from": "npu1", "to": "npu2", "rate": "20GB/s"},
+                ],
+            },
         ),
     ),
     "FamilyLinks": _cases("star", "fabric.switch", rate="1Gb/s", latency="9us", efficiency=0.5),

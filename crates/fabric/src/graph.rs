@@ -208,6 +208,15 @@ impl Graph {
         self
     }
 
+    /// Makes NPUs forward nothing for others; given paths may still lead through them.
+    #[must_use]
+    pub fn ending_at_npus(self) -> Self {
+        let passages =
+            (0..self.vertices()).map(|at| if at < self.npus { Passage::No } else { Passage::Through });
+        let passages = passages.collect();
+        self.with_passages(passages)
+    }
+
     /// Sets the node of each vertex, if it has one. Messages between two NPUs of a
     /// node stay on the node's switches if these connect them, as in NCCL.
     #[must_use]
@@ -624,6 +633,15 @@ mod tests {
         let graph = Graph::new(4, 0, duplex(&[(0, 2), (2, 3), (0, 1), (1, 3)]), Routing::Shortest).unwrap();
         assert_eq!(hops(&graph, 0, 3, 0), [1, 3]);
         assert_eq!(hops(&graph, 3, 0, 0), [1, 0]);
+    }
+
+    #[test]
+    fn npus_that_only_end_paths_forward_nothing() {
+        // 0-1-2 are joined directly, and 0 and 2 also over the switches 3 and 4.
+        let links = duplex(&[(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)]);
+        let graph = Graph::new(3, 2, links, Routing::Shortest).unwrap();
+        assert_eq!(hops(&graph, 0, 2, 0), [1, 2]);
+        assert_eq!(hops(&graph.ending_at_npus(), 0, 2, 0), [3, 4, 2]);
     }
 
     #[test]

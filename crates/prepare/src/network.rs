@@ -32,13 +32,9 @@ pub fn fabric(spec: &Spec, seed: u64) -> Result<Fabric> {
                 Routing::Ecmp(ecmp) => syncline_fabric::Routing::Ecmp { seed: ecmp.seed.unwrap_or(seed) },
                 Routing::Explicit(paths) => syncline_fabric::Routing::Explicit(paths.clone()),
             };
-            Ok(Fabric::graph(Graph::named(
-                graph.names.clone(),
-                graph.npus,
-                graph.switches,
-                graph.links.clone(),
-                routing,
-            )?))
+            let made =
+                Graph::named(graph.names.clone(), graph.npus, graph.switches, graph.links.clone(), routing)?;
+            Ok(Fabric::graph(if graph.ends_only { made.ending_at_npus() } else { made }))
         }
         Spec::Built(spec) => syncline_fabric::build::build(spec, seed),
     }

@@ -71,6 +71,9 @@ pub struct Graph {
     /// Names of the vertices, NPUs first; empty if they have only numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
+    /// Whether NPUs send no messages on for others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends_only: bool,
 }
 
 /// How paths through a graph are found.

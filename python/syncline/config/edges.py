@@ -110,6 +110,8 @@ def graph(
     made: dict[str, Any] = {"npus": len(npus), "switches": len(switches), "links": links, "routing": routing}
     if isinstance(fabric.npus, list) or isinstance(fabric.switches, list):
         made["names"] = [*npus, *switches]
+    if not fabric.forward:
+        made["ends_only"] = True
     return made
 
 

@@ -10,6 +10,7 @@ from syncline.config import expand_built
 from syncline.config.built import BuiltFabric
 from syncline.config.edges import graph, read_edges
 from syncline.config.fabric import (
+    FORMS,
     AllToAllFabric,
     Dim,
     DimsFabric,
@@ -23,11 +24,15 @@ from syncline.config.fabric import (
     Uplinks,
 )
 from syncline.config.measured import measured
+from syncline.config.origin import Origins
 from syncline.config.shape import sizes
+from syncline.input.base import Strict
+from syncline.input.check import Whole, check
+from syncline.input.node import Node, dotted
 from syncline.input.problem import error, raise_errors
+from syncline.input.source import Source, from_file
 
 if TYPE_CHECKING:
-    from syncline.config.origin import Origins
     from syncline.distances import Measured
 
 _KINDS = {"Ring": "ring", "FC": "fully_connected", "FullyConnected": "fully_connected", "Switch": "switch"}
@@ -49,9 +54,55 @@ def expand(fabric: Fabric, origins: Origins, hosts: Measured | None = None) -> d
         case BuiltFabric():
             return expand_built.expand(fabric, origins)
         case FileFabric():
-            return {"graph": read_edges(fabric, origins)}
+            return _file(fabric, origins)
         case MeasuredFabric():
             return {"graph": measured(fabric, origins, hosts)}
+
+
+class _File(Strict):
+    """A file of a fabric that is not given link by link."""
+
+    fabric: Fabric
+    """The fabric: all keys of the file."""
+
+
+def _file(fabric: FileFabric, origins: Origins) -> dict[str, Any]:
+    """The resolved form of a fabric that is in a separate file."""
+    path = origins.source.relative(fabric.file)
+    if not path.lower().endswith((".yaml", ".yml", ".json")):
+        return {"graph": read_edges(fabric, origins)}
+    root = from_file(path).root
+    if not isinstance(root.value, dict) or "links" in root.value or not set(root.value) & set(FORMS):
+        return {"graph": read_edges(fabric, origins)}
+    for key in ("npus", "switches", "routing"):
+        if getattr(fabric, key) is not None:
+            at = ("fabric", key)
+            raise_errors(
+                error(
+                    Code.BAD_VALUE,
+                    f"`{key}` applies only to a file that gives links one by one",
+                    mark=origins.source.mark(at, key=True),
+                    key=dotted(at),
+                    help=f"leave it out, or write it into {path}",
+                )
+            )
+    inner = Source(Node({"fabric": root}, root.mark), path)
+    if "file" in root.value:
+        at = ("fabric", "file")
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "a file of a fabric names another file",
+                mark=inner.mark(at, key=True),
+                key="file",
+                help="name that file in the scenario",
+            )
+        )
+    own = Origins(inner)
+    resolved = expand(check(inner, _File, Whole("the file")).fabric, own)
+    origins.move(("fabric",), ("fabric",), inner)
+    origins.moved |= own.moved
+    return resolved
 
 
 def _rates(links: Dim | Uplinks) -> dict[str, Any]:

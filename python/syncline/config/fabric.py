@@ -206,6 +206,8 @@ class GraphFabric(Strict):
     """How messages are routed. `shortest`: over the fewest links, ties go to the smaller vertex numbers. `ecmp`: over
     the fewest links, ties go by a hash of the flow. Or a list of paths, each a list of vertices from source to
     destination; every other pair takes the shortest path."""
+    forward: bool = True
+    """Whether NPUs forward messages between others. If not, only paths of `routing` may lead through them."""
 
 
 class FileFabric(Strict):
@@ -213,7 +215,7 @@ class FileFabric(Strict):
 
     file: Annotated[str, Field(min_length=1)]
     """Path of a CSV file with the columns `from,to,rate` and optionally `latency` and `duplex`; or of a YAML file with
-    the keys of a fabric given link by link."""
+    the keys of a fabric in any other form, such as one that `syncline convert` wrote."""
     npus: list[str] | None = None
     """Names of the NPUs in a CSV file. Without it, `npu0`, `npu1` and so on."""
     switches: list[str] | None = None
@@ -247,18 +249,18 @@ class MeasuredFabric(Strict):
     """The NPUs of each host, if it has several. Without it, each host is an NPU."""
 
 
-_BY_KEY = form(
-    word=False,
-    dims="dims",
-    shape="shape",
-    torus="torus",
-    alltoall="alltoall",
-    file="file",
-    measured="measured",
-    links="graph",
-    **dict.fromkeys(BuiltFabric.FAMILIES[:4], "built"),
-    **dict.fromkeys(BuiltFabric.FAMILIES[5:], "built"),
-)
+FORMS = {
+    "dims": "dims",
+    "shape": "shape",
+    "torus": "torus",
+    "alltoall": "alltoall",
+    "file": "file",
+    "measured": "measured",
+    "links": "graph",
+    **{family: "built" for family in BuiltFabric.FAMILIES if family != "torus"},
+}
+"""Keys that select the form of a fabric."""
+_BY_KEY = form(word=False, **FORMS)
 
 
 def _form(value: Any) -> str | None:

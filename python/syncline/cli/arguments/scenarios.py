@@ -109,7 +109,10 @@ def init(
 def convert(
     source: Annotated[
         str,
-        typer.Argument(metavar="IN", help="A scenario, a table in a run's folder, a plan or an ASTRA-sim 1 workload."),
+        typer.Argument(
+            metavar="IN",
+            help="A scenario, a table in a run's folder, a plan, an ASTRA-sim 1 workload, or what a cluster prints.",
+        ),
     ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending selects the format.")],
     dims: Annotated[
@@ -121,9 +124,61 @@ def convert(
     iterations: Annotated[
         int | None, typer.Option(min=1, help="For an ASTRA-sim 1 workload: number of iterations.")
     ] = None,
+    nodes: Annotated[
+        str | None, typer.Option(metavar="N", help="For a machine: how many such machines (default: 1).")
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="For several machines: what joins their interfaces: one switch, or rails, a switch for the interfaces "
+            "of each number (default: switch).",
+        ),
+    ] = None,
+    nics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST",
+            help="For several machines: the interfaces that join them, comma-separated (default: those nearest GPUs).",
+        ),
+    ] = None,
+    domain: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Machines that share NVSwitches: 18 for the trays of an NVL72 (default: 1)."),
+    ] = None,
+    nvlink: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate of one NVLink in one direction, such as 25GB/s.")
+    ] = None,
+    pcie: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate of a PCIe link in one direction, such as 32GB/s.")
+    ] = None,
+    cpu: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate between two processors in one direction, such as 40GB/s.")
+    ] = None,
+    nic: Annotated[
+        str | None, typer.Option(metavar="RATE", help="Rate of a network interface, such as 400Gb/s.")
+    ] = None,
+    latency: Annotated[
+        str | None, typer.Option(metavar="T", help="Latency of every link, such as 1us (default: 0).")
+    ] = None,
     force: Force = False,
 ) -> int:
-    """Convert a scenario, a table of a run, a plan or an ASTRA-sim 1 workload into another format, such as Chakra."""
+    """Convert scenarios, tables of runs, plans, ASTRA-sim 1 workloads, and what clusters print into other formats.
+
+    A cluster prints `nvidia-smi topo -m` or NCCL's topology; the result is a fabric for scenarios.
+    """
     from syncline.cli.commands.convert import convert as call
 
-    return call(source, target, dims, iterations, force=force)
+    options = {
+        "--nodes": nodes,
+        "--network": network,
+        "--nics": nics,
+        "--domain": domain,
+        "--nvlink": nvlink,
+        "--pcie": pcie,
+        "--cpu": cpu,
+        "--nic": nic,
+        "--latency": latency,
+    }
+    given = {flag: value for flag, value in options.items() if value is not None}
+    return call(source, target, dims, iterations, given, force=force)

@@ -4,26 +4,43 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from syncline import _core
+from syncline.cli.commands.options import refuse
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.node import Mark, Text
 from syncline.input.problem import cannot_write, error, exists_already, raise_errors
 from syncline.terminal.streams import print_diagnostics, say
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncline.clusters.printed import Printed
+
 _SCENARIOS = (".yaml", ".yml", ".json")
 _KNOWN = (
     "scenario.yaml -> resolved .yaml or .json, or Chakra traces .et; ASTRA-sim 1 .txt -> Chakra traces .et; "
     "table.parquet of a run's folder -> .csv or .json; "
-    "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml"
+    "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml; "
+    "what a cluster prints (nvidia-smi topo -m, NCCL's topology .xml) -> fabric .yaml or .json"
 )
 
 
 def convert(
-    source: str, target: str, dims: str | None = None, iterations: int | None = None, *, force: bool = False
+    source: str,
+    target: str,
+    dims: str | None = None,
+    iterations: int | None = None,
+    given: Mapping[str, str] | None = None,
+    *,
+    force: bool = False,
 ) -> int:
-    """Converts ``source`` to the format of ``target``'s ending. Replaces an existing file only with ``force``."""
+    """Converts ``source`` to the format of ``target``'s ending. Replaces an existing file only with ``force``.
+
+    ``given`` are options that add to what a cluster printed, by their flags.
+    """
     path, ending = Path(source), Path(target).suffix.lower()
     if ending == ".et" and (path.suffix.lower() in (*_SCENARIOS, ".txt") or path.is_dir()):
         return _traces(source, target, dims, iterations, force=force)
@@ -36,10 +53,15 @@ def convert(
                 help="leave it out",
             )
         )
+    if given and not (ending in _SCENARIOS and _printed(path) is not None):
+        options = dict.fromkeys(given, True)
+        refuse(options, "applies only to what a cluster prints", "leave it out")
     if path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
         text = _table(path, ending)
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
         text = _scenario(source, ending, Path(target).parent)
+    elif ending in _SCENARIOS and (printed := _printed(path)) is not None:
+        return _fabric(printed, target, given or {}, force=force)
     elif (path.suffix.lower(), ending) == (".xml", ".json"):
         plan, found = _core.msccl_to_plan(path)
         print_diagnostics(json.loads(found))
@@ -62,6 +84,32 @@ def convert(
         write_whole(target, text)
     except OSError as problem:
         raise_errors(cannot_write(target, problem))
+    say(f"Wrote {target}")
+    return 0
+
+
+def _printed(path: Path) -> Printed | None:
+    """What a cluster printed; None if the file is something else."""
+    if path.is_dir() or path.suffix.lower() in (*_SCENARIOS, ".parquet"):
+        return None
+    from syncline.clusters import recognise
+
+    return recognise(path.as_posix())
+
+
+def _fabric(printed: Printed, target: str, options: Mapping[str, str], *, force: bool) -> int:
+    """Writes the fabric of a cluster from what it printed."""
+    from syncline.clusters import Given
+    from syncline.clusters import convert as call
+
+    made = call(printed, Given(dict(options)), as_json=Path(target).suffix.lower() == ".json")
+    _spare(printed.file, Path(target), force=force)
+    try:
+        write_whole(target, made.text)
+    except OSError as problem:
+        raise_errors(cannot_write(target, problem))
+    for note in made.notes:
+        say(note)
     say(f"Wrote {target}")
     return 0
 

@@ -1,0 +1,15 @@
+"""Clusters: what their tools print, as fabrics.
+
+- :mod:`~syncline.clusters.printed`: a printed text, and errors that name its lines and columns;
+- :mod:`~syncline.clusters.given`: rates and numbers that a user adds to what was printed;
+- :mod:`~syncline.clusters.machine`: a machine of GPUs, network interfaces, PCIe switches and processors;
+- :mod:`~syncline.clusters.smi`: reads ``nvidia-smi topo -m``;
+- :mod:`~syncline.clusters.nccl_topology`: reads the file of ``NCCL_TOPO_DUMP_FILE``;
+- :mod:`~syncline.clusters.nodes`: the fabric of one machine, or of several that a network joins;
+- :mod:`~syncline.clusters.conversion`: recognises a text, and converts it into a fabric.
+"""
+
+from syncline.clusters.conversion import Conversion, convert, recognise
+from syncline.clusters.given import Given
+
+__all__ = ["Conversion", "Given", "convert", "recognise"]
