@@ -24,7 +24,7 @@ def test_the_list_contains_every_accelerator():
 
 @pytest.mark.parametrize("accelerator", load().values(), ids=lambda a: a.name)
 def test_every_number_has_a_source_and_a_plausible_size(accelerator):
-    assert set(accelerator.sources) == {"peak", "memory", "scale_up"}
+    assert set(accelerator.sources) == {"peak", "memory", "scale_up", "power"}
     assert all("NVIDIA" in source and "20" in source for source in accelerator.sources.values())
     peak = accelerator.peak_flop_per_s
     assert {"fp64", "fp32", "fp16"} <= set(peak) <= set(DATA_TYPES)
@@ -39,6 +39,11 @@ def test_every_number_has_a_source_and_a_plausible_size(accelerator):
 )
 def test_links_add_up_to_the_rates_of_data_sheets(name, both_directions):
     assert 2 * find(name).scale_up.bytes_per_s == both_directions * 10**9
+
+
+def test_boards_draw_what_the_data_sheets_say():
+    watts = {"V100": 300, "A100": 400, "H100": 700, "H200": 700, "B200": 1000, "GB200": 1200}
+    assert {name: find(name).board_w for name in watts} == watts
 
 
 def test_rates_are_those_of_the_data_sheets():

@@ -28,6 +28,9 @@ pub struct Space {
     /// Whether divisions are returned one by one that have the same axes and differ in chunks, micro-batch or recomputation;
     /// else the fastest one of them stands for all.
     pub variants: bool,
+    /// What a second of waiting counts beside one of computing where divisions are ranked, from 0 to 1: 1 ranks them by time,
+    /// the part of its power that an accelerator draws while it waits by energy.
+    pub waiting: f64,
 }
 
 /// A way to divide the model.
@@ -44,7 +47,7 @@ pub struct Candidate {
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Found {
-    /// The fastest candidates that fit, the fastest one first.
+    /// The best candidates that fit, the best one first.
     pub best: Vec<Candidate>,
     /// The candidate that needs the least memory, if none fits.
     pub smallest: Option<(Job, u64)>,
@@ -58,7 +61,7 @@ pub struct Found {
 /// parallelism, experts over any ranks of a stage, micro-batches of powers of two, with and without recomputation.
 ///
 /// `base` has what does not vary: sequence, precision, overlaps. `memory` says how many bytes the fullest rank of a job needs,
-/// of which there are `capacity`. The fastest `keep` candidates are returned; equally fast ones in the order of fewer tensor-
+/// of which there are `capacity`. The best `keep` candidates are returned; equally good ones in the order of fewer tensor-
 /// parallel, then fewer pipeline-parallel ranks.
 #[expect(clippy::too_many_arguments, reason = "model, job, cluster, software and the space")]
 pub fn search<C: Costs>(
@@ -73,6 +76,10 @@ pub fn search<C: Costs>(
     keep: usize,
 ) -> Found {
     let mut found = Found::default();
+    let score = |step: &Step| {
+        let seconds = step.seconds();
+        if space.waiting < 1.0 && seconds.is_finite() { step.weighted(space.waiting) } else { seconds }
+    };
     visit(model, base, space, cluster, |job| {
         found.possible += 1;
         let bytes = memory(&job);
@@ -90,13 +97,13 @@ pub fn search<C: Costs>(
         if !space.variants
             && let Some(at) = found.best.iter().position(|each| axes(&each.job) == axes(&job))
         {
-            if found.best[at].step.seconds() <= step.seconds() {
+            if score(&found.best[at].step) <= score(&step) {
                 return;
             }
             found.best.remove(at);
         }
-        let slower = |each: &Candidate| each.step.seconds() <= step.seconds();
-        let place = found.best.partition_point(slower);
+        let reached = score(&step);
+        let place = found.best.partition_point(|each| score(&each.step) <= reached);
         if place < keep {
             found.best.insert(place, Candidate { job, step, memory: bytes });
             found.best.truncate(keep);

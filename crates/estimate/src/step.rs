@@ -26,12 +26,21 @@ pub struct Step {
     pub stages_s: Vec<f64>,
     /// Gradients and parameters, hidden or not, seconds.
     pub whole_exchange_s: f64,
+    /// What an accelerator computes with all micro-batches, without the update: the mean over stages, seconds.
+    pub computing_s: f64,
 }
 
 impl Step {
     /// The whole step, in seconds.
     pub fn seconds(&self) -> f64 {
         self.stage.seconds() + self.ends_s + self.bubble_s + self.messages_s + self.exchange_s + self.update_s
+    }
+
+    /// Seconds in which accelerators compute, the mean over stages, plus `waiting` for each second in which they do not:
+    /// with the part of its power that an accelerator draws while it waits, what a step takes of energy.
+    pub fn weighted(&self, waiting: f64) -> f64 {
+        let computing = self.computing_s + self.update_s;
+        computing + waiting * (self.seconds() - computing)
     }
 }
 
@@ -85,6 +94,8 @@ pub fn estimate<C: Costs>(
         stages.push((pass, end, forward));
     }
     let stages_s: Vec<f64> = stages.iter().map(|(pass, end, _)| pass.seconds() + end).collect();
+    let computing =
+        stages.iter().map(|(pass, end, _)| pass.compute() + end).sum::<f64>() / stages.len() as f64;
     let slowest = (0..stages.len()).max_by(|&a, &b| stages_s[a].total_cmp(&stages_s[b])).unwrap_or(0);
     let exposed = if job.overlap.pipeline { software.pipeline_exposed } else { 1.0 };
     let Schedule { bubble_s, messages_s, .. } =
@@ -106,6 +117,7 @@ pub fn estimate<C: Costs>(
         update_s,
         stages_s,
         whole_exchange_s: whole_s,
+        computing_s: computing * batches,
     }
 }
 

@@ -135,7 +135,7 @@ fn memory_parts<'py>(py: Python<'py>, found: &Memory) -> PyResult<Bound<'py, PyD
     Ok(parts)
 }
 
-/// A candidate: the job as JSON, seconds by part, bytes by kind.
+/// A candidate: the job as JSON; seconds by part, and of these `computing`, the mean over stages; bytes by kind.
 type Candidate<'py> = (String, Bound<'py, PyDict>, Bound<'py, PyDict>);
 /// Candidates, the number of possible and of fitting ones, and the job and bytes of the smallest one if none fits.
 type Searched<'py> = (Vec<Candidate<'py>>, usize, usize, Option<(String, u64)>);
@@ -165,7 +165,9 @@ fn search_parallel<'py>(
     let mut best = Vec::new();
     for each in &found.best {
         let bytes = memory(&model, &each.job, &needs);
-        best.push((text(&each.job)?, step_parts(py, &each.step)?, memory_parts(py, &bytes)?));
+        let parts = step_parts(py, &each.step)?;
+        parts.set_item("computing", each.step.computing_s + each.step.update_s)?;
+        best.push((text(&each.job)?, parts, memory_parts(py, &bytes)?));
     }
     let smallest = match &found.smallest {
         Some((job, bytes)) => Some((text(job)?, *bytes)),

@@ -1,4 +1,4 @@
-"""Accelerators: peak rates, memory and scale-up links, with their sources.
+"""Accelerators: peak rates, memory, scale-up links and power, with their sources.
 
 The numbers are in ``data/accelerators.yaml`` beside this package, where every group of them names its source.
 Rates are peaks from the vendor's data sheet, for dense operands; programs do not reach them.
@@ -64,8 +64,10 @@ class Accelerator:
     """Memory bandwidth in bytes per second."""
     scale_up: ScaleUp
     """Links to its peers."""
+    board_w: int
+    """What its board draws at most, in watts: with its memory, without the rest of the server."""
     sources: Mapping[str, str]
-    """Sources of ``peak``, ``memory`` and ``scale_up``."""
+    """Sources of ``peak``, ``memory``, ``scale_up`` and ``power``."""
 
     @property
     def precisions(self) -> list[str]:
@@ -128,7 +130,8 @@ def _accelerator(name: str, entry: Mapping[str, Any]) -> Accelerator:
         memory_bytes=_amount(memory["capacity"], "B"),
         memory_bytes_per_s=_amount(memory["rate"], "B/s"),
         scale_up=ScaleUp(scale_up["name"], scale_up["links"], _amount(scale_up["link_rate"], "B/s")),
-        sources=MappingProxyType({key: entry[key]["source"] for key in ("peak", "memory", "scale_up")}),
+        board_w=_amount(entry["power"]["board"], "W"),
+        sources=MappingProxyType({key: entry[key]["source"] for key in ("peak", "memory", "scale_up", "power")}),
     )
 
 

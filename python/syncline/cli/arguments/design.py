@@ -19,6 +19,14 @@ class Precision(StrEnum):
     NVFP4 = "nvfp4"
 
 
+class BestBy(StrEnum):
+    """What is best."""
+
+    TIME = "time"
+    DOLLARS = "dollars"
+    ENERGY = "energy"
+
+
 app = typer.Typer(name="design", no_args_is_help=True, help="Search for a better cluster.")
 
 
@@ -74,7 +82,9 @@ def joint(
 @app.command()
 def parallel(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's config.json, as Hugging Face has it.")],
-    gpus: Annotated[int, typer.Option("--gpus", metavar="N", min=1, max=1_000_000, help="Number of accelerators.")],
+    gpus: Annotated[
+        str, typer.Option("--gpus", metavar="N[,N...]", help="Number of accelerators, or several: 256,512,1024.")
+    ],
     accelerator: Annotated[
         str, typer.Option("--accelerator", "-a", metavar="NAME", help="Such as A100, H100, H200, B200 or GB200.")
     ] = "H100",
@@ -105,11 +115,24 @@ def parallel(
         typer.Option("--domain", metavar="N", min=1, max=100_000, help="Accelerators that NVLink joins."),
     ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many divisions to list.")] = 10,
+    best_by: Annotated[
+        BestBy, typer.Option("--best-by", help="What is best: the shortest, cheapest or most frugal step.")
+    ] = BestBy.TIME,
+    price: Annotated[
+        str | None,
+        typer.Option("--price", metavar="DOLLARS", help="What an accelerator costs for an hour, such as 2.50."),
+    ] = None,
+    power: Annotated[
+        str | None,
+        typer.Option(
+            "--power", metavar="WATTS", help="What a computing accelerator draws, such as 700W (default: its board)."
+        ),
+    ] = None,
     json: Json = False,
     quiet: Quiet = False,
     no_color: NoColour = False,
 ) -> int:
-    """Find the fastest way to divide a language model among accelerators, by estimates of all that fit into memory.
+    """Find the best way to divide a language model among accelerators, by estimates of all that fit into memory.
 
     Exit status: 0 done, 2 configuration error or nothing fits, 3 unreadable input, 70 bug, 130 Ctrl-C.
     """
@@ -127,6 +150,9 @@ def parallel(
             nic_rate=nic_rate,
             domain=domain,
             top=top,
+            best_by=best_by.value,
+            price=price,
+            power=power,
             as_json=json,
         ),
     )

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from syncline.cli.commands.options import network_rate
+from syncline.codes import Code
+from syncline.input.problem import error, raise_errors
 from syncline.terminal.streams import console, show, show_json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncline.estimate.job import Precision
+
+MOST_GPUS = 1_000_000
+"""Most accelerators of a search."""
+MOST_COUNTS = 32
+"""Most numbers of accelerators that one search compares."""
+MOST_SEQUENCES = 1_000_000
+"""Most sequences of a step."""
+_LONG = 12
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParallelOptions:
     """Options of ``syncline design parallel``, as the user gives them."""
 
-    gpus: int
+    gpus: str
     accelerator: str
     sequence: int
     global_batch: int | None
@@ -24,29 +37,125 @@ class ParallelOptions:
     nic_rate: str | None
     domain: int | None
     top: int
+    best_by: str
+    price: str | None
+    power: str | None
     as_json: bool
 
 
 def parallel(model: str, options: ParallelOptions) -> int:
-    """Searches for the fastest division, and prints it; returns the exit status."""
-    from syncline.design.parallel import Request, read_model, search
+    """Searches for the best division, and prints it; returns the exit status."""
+    from syncline.design.parallel import Costs, Objective, Request, read_model, sizes_screen, sweep
     from syncline.design.parallel.screen import as_dict, screen
     from syncline.design.parallel.search_divisions import batch_of
+    from syncline.design.parallel.sizes import board_power
     from syncline.estimate import machine
 
+    objective = Objective(options.best_by)
+    counts = _counts(options.gpus)
+    usd = None if options.price is None else _price(options.price)
+    watts = None if options.power is None else _power(options.power)
+    if objective is Objective.DOLLARS and usd is None:
+        raise_errors(
+            error(
+                Code.MISSING_KEY,
+                "`--best-by dollars` needs the price of an accelerator",
+                key="--price",
+                help="add what an accelerator costs for an hour in dollars, such as `--price 2.50`",
+            )
+        )
     nic = None if options.nic_rate is None else network_rate("--nic-rate", options.nic_rate) / 8
     request = Request(
         read_model(model),
         machine(options.accelerator, nic_bytes_per_s=nic, domain=options.domain),
-        options.gpus,
+        counts[0],
         options.sequence,
-        options.global_batch or batch_of(options.gpus, options.sequence),
+        options.global_batch or _batch(counts, batch_of(counts, options.sequence)),
         precision=options.precision,
         keep=options.top,
     )
-    found = search(request)
+    costs = Costs(board_power(request) if watts is None else watts, usd)
+    found = sweep([replace(request, gpus=each) for each in counts], objective, costs)
+    # One number of accelerators by time has no trade-off to show.
+    traded = len(counts) > 1 or objective is not Objective.TIME or usd is not None or watts is not None
     if options.as_json:
-        show_json({"exit_status": 0, "parallel": as_dict(found)})
+        told = {**as_dict(found.best), **({"costs": sizes_screen.as_dict(found)} if traded else {})}
+        show_json({"exit_status": 0, "parallel": told})
     else:
-        show(screen(found, console().width))
+        width = console().width
+        show(screen(found.best, width, sizes_screen.blocks(found, width) if traded else ()))
     return 0
+
+
+def _counts(text: str) -> list[int]:
+    """The numbers of accelerators, such as ``256,512,1024``."""
+    found = []
+    for word in text.split(","):
+        number = int(word) if word.strip().isascii() and word.strip().isdigit() and len(word) < _LONG else 0
+        if not 1 <= number <= MOST_GPUS:
+            raise_errors(
+                error(
+                    Code.BAD_VALUE,
+                    "not a number of accelerators",
+                    key="--gpus",
+                    found=word.strip() or text,
+                    allowed=f"whole numbers from 1 to {MOST_GPUS:,}, such as 512 or 256,512,1024",
+                )
+            )
+        if number not in found:
+            found.append(number)
+    if len(found) > MOST_COUNTS:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "too many numbers of accelerators",
+                key="--gpus",
+                found=str(len(found)),
+                allowed=f"at most {MOST_COUNTS}",
+            )
+        )
+    return found
+
+
+def _batch(counts: Sequence[int], batch: int) -> int:
+    """The batch that all numbers of accelerators can have."""
+    if batch > MOST_SEQUENCES:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                f"a batch that divides among each of these numbers has {batch:,} sequences",
+                key="--gpus",
+                found=",".join(map(str, counts)),
+                help="give --global-batch, or numbers with common factors",
+            )
+        )
+    return batch
+
+
+def _price(text: str) -> float:
+    """Dollars for an accelerator and an hour: ``2.5`` or ``$2.50``."""
+    return _amount(
+        "--price",
+        text,
+        r"\$?\s*({})",
+        0.001,
+        1000.0,
+        "dollars for an accelerator and an hour, from 0.001 to 1,000, such as 2.50",
+    )
+
+
+def _power(text: str) -> float:
+    """Watts: ``700``, ``700W`` or ``0.7kW``."""
+    least, most = 1.0, 100_000.0
+    factor = 1000.0 if text.strip().endswith("kW") else 1.0
+    pattern = r"({})\s*(?:kW|W)?"
+    allowed = "a power from 1 W to 100 kW, such as 700W"
+    return factor * _amount("--power", text, pattern, least / factor, most / factor, allowed)
+
+
+def _amount(flag: str, text: str, pattern: str, least: float, most: float, allowed: str) -> float:
+    """A number between two bounds in an option's text."""
+    found = re.fullmatch(pattern.format(r"[0-9]{1,9}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}"), text.strip())
+    if found is None or not least <= (number := float(found[1])) <= most:
+        raise_errors(error(Code.BAD_VALUE, "value not allowed", key=flag, found=text, allowed=allowed))
+    return number

@@ -1,10 +1,15 @@
 """Searches for the best way to divide a language model among accelerators.
 
 - :mod:`~syncline.design.parallel.search_divisions`: the search, by estimates, and what it found;
-- :mod:`~syncline.design.parallel.screen`: what the command prints.
+- :mod:`~syncline.design.parallel.objective`: what is best: time, dollars or energy;
+- :mod:`~syncline.design.parallel.sizes`: searches with several numbers of accelerators, and their frontier;
+- :mod:`~syncline.design.parallel.screen`: what the command prints;
+- :mod:`~syncline.design.parallel.sizes_screen`: the same of frontier and costs.
 """
 
 from syncline.config.model_file import read_architecture as read_model
+from syncline.design.parallel.objective import Costs, Objective
 from syncline.design.parallel.search_divisions import Division, Found, Request, search
+from syncline.design.parallel.sizes import Sweep, sweep
 
-__all__ = ["Division", "Found", "Request", "read_model", "search"]
+__all__ = ["Costs", "Division", "Found", "Objective", "Request", "Sweep", "read_model", "search", "sweep"]

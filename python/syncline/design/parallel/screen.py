@@ -9,13 +9,14 @@ from rich.text import Text
 
 from syncline.estimate import kind_of
 from syncline.estimate.error_bars import sentences
-from syncline.estimate.job import AXES
 from syncline.estimate.screen import PARTS, around, exposed, many, memory_table, parts_table
 from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from syncline.design.parallel.search_divisions import Division, Found
 
 
@@ -24,8 +25,8 @@ def axes(division: Division) -> str:
     return division.how.axes
 
 
-def screen(found: Found, width: int) -> RenderableType:
-    """The result for a terminal of this width."""
+def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> RenderableType:
+    """The result for a terminal of this width; ``more`` takes the place of the comparison with the next division."""
     best, request = found.best[0], found.request
     of_peak = "" if request.precision == "bf16" else " of the peak in bf16"
     model, batch = request.architecture, many(request.global_batch, "sequence")
@@ -57,11 +58,12 @@ def screen(found: Found, width: int) -> RenderableType:
     note = model.note
     for said in (
         exposed(best.parts, best.step_s),
-        reason(found),
+        None if more else reason(found),
         None if note is None else f"Note: {note}",
     ):
         if said is not None:
             blocks += [Text(), Text(lines(said, width))]
+    blocks += more
     return Group(*blocks)
 
 
@@ -93,7 +95,7 @@ def _ranking(found: Found) -> RenderableType:
 def reason(found: Found) -> str | None:
     """Why the fastest division is faster than the best one that differs in its axes."""
     best = found.best[0]
-    other = next((each for each in found.best if _plan(each) != _plan(best)), None)
+    other = next((each for each in found.best if each.plan != best.plan), None)
     if other is None:
         return None
     less = {name: other.parts[name] - best.parts[name] for name in PARTS}
@@ -104,10 +106,6 @@ def reason(found: Found) -> str | None:
         f'{time(less[name])} less on "{PARTS[name]}"'
     )
     return f'{said}, and {time(-less[more])} more on "{PARTS[more]}".' if less[more] < 0 else f"{said}."
-
-
-def _plan(division: Division) -> tuple[int, ...]:
-    return tuple(division.job[name] for name in AXES)
 
 
 def as_dict(found: Found) -> dict[str, Any]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import lcm
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
 from syncline.estimate import Job, Overlap, Software, error_bar, kind_of, mfu, model_text, tokens_per_s
+from syncline.estimate.job import AXES
 from syncline.estimate.software import choose, shipped
 from syncline.input.problem import error, raise_errors
 from syncline.models import accelerators
 from syncline.quantity import counted, memory
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from syncline.estimate import ErrorBar, Machine
     from syncline.estimate.job import Precision
@@ -55,8 +57,11 @@ class Request:
     variants: bool = False
     """Whether divisions are listed one by one that have the same axes and differ in chunks, micro-batch or
     recomputation; else the fastest one of them stands for all."""
+    waiting: float = 1.0
+    """What a second of waiting counts beside one of computing, from 0 to 1: 1 finds the fastest divisions, the part
+    of its power that an accelerator draws while it waits those that take least energy."""
     keep: int = 10
-    """How many divisions are returned, the fastest ones."""
+    """How many divisions are returned, the best ones."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,18 @@ class Division:
     """Bytes of the fullest rank by kind, without ``total``."""
     memory_bytes: int
     """All of them."""
+    computing_s: float
+    """Seconds of a step in which an accelerator computes, the mean over stages."""
+
+    @property
+    def accelerators(self) -> int:
+        """Number of accelerators."""
+        return self.how.ranks
+
+    @property
+    def plan(self) -> tuple[int, ...]:
+        """Its axes, in the order of :data:`AXES`."""
+        return tuple(self.job[name] for name in AXES)
 
     @property
     def how(self) -> Job:
@@ -86,7 +103,7 @@ class Found:
 
     request: Request
     best: tuple[Division, ...]
-    """The fastest divisions, the fastest one first."""
+    """The best divisions, the best one first."""
     possible: int
     """Divisions that model and batch allow."""
     fitting: int
@@ -106,14 +123,15 @@ class Found:
         return tokens_per_s(division.how, division.step_s)
 
 
-def batch_of(gpus: int, sequence: int) -> int:
+def batch_of(gpus: int | Sequence[int], sequence: int) -> int:
     """Sequences of a step if none are given: at least :data:`TOKENS`, in equal numbers for all accelerators.
 
-    It is the odd part of their number times a power of two, and at least one for each accelerator.
+    It is their number times a power of two: with several numbers, their least common multiple.
     """
-    odd = gpus // (gpus & -gpus)
-    wanted = -(-max(TOKENS // sequence, gpus) // odd)
-    return odd << (wanted - 1).bit_length()
+    counts = [gpus] if isinstance(gpus, int) else list(gpus)
+    common = lcm(*counts)
+    wanted = -(-max(TOKENS // sequence, common) // common)
+    return common << (wanted - 1).bit_length()
 
 
 def search(request: Request, software: Software | None = None) -> Found:
@@ -135,6 +153,7 @@ def search(request: Request, software: Software | None = None) -> Found:
         "recompute": request.recompute,
         "shard_parameters": request.shard_parameters,
         "variants": request.variants,
+        "waiting": request.waiting,
     }
     capacity = int(request.machine.memory_bytes * (1 - request.reserve))
     machine = request.machine
@@ -176,10 +195,10 @@ def _check_precision(request: Request) -> None:
 
 
 def _division(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Division:
-    step, total = parts.pop("step"), kinds.pop("total")
+    step, total, computing = parts.pop("step"), kinds.pop("total"), parts.pop("computing")
     for kept in ("allocated", "reserved"):
         kinds.pop(kept)
-    return Division(json.loads(job), parts, step, kinds, total)
+    return Division(json.loads(job), parts, step, kinds, total, computing)
 
 
 def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | None, capacity: int) -> None:
