@@ -6,6 +6,9 @@
 - :mod:`~syncline.clusters.smi`: reads ``nvidia-smi topo -m``;
 - :mod:`~syncline.clusters.nccl_topology`: reads the file of ``NCCL_TOPO_DUMP_FILE``;
 - :mod:`~syncline.clusters.nodes`: the fabric of one machine, or of several that a network joins;
+- :mod:`~syncline.clusters.hostlists`: lists of hosts such as ``gpu[001-016]``;
+- :mod:`~syncline.clusters.network`: a network of hosts and switches, its oversubscription, its rails, its fabric;
+- :mod:`~syncline.clusters.infiniband`: reads ``ibnetdiscover``;
 - :mod:`~syncline.clusters.conversion`: recognises a text, and converts it into a fabric.
 """
 

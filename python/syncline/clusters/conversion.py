@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from syncline.clusters import nccl_topology, nodes, smi
+from syncline.clusters import infiniband, nccl_topology, network, nodes, smi
 from syncline.clusters.printed import Printed
 from syncline.input.dump import dump
 from syncline.input.problem import raise_errors
@@ -41,6 +41,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "NCCL_TOPO_DUMP_FILE",
             lambda printed: nccl_topology.begins(printed.content),
             lambda printed, given: nodes.fabric(nccl_topology.read(printed), given),
+        ),
+        "infiniband": Kind(
+            "ibnetdiscover",
+            lambda printed: infiniband.begins(printed.lines),
+            lambda printed, given: network.fabric(infiniband.read(printed, given), given),
         ),
         "smi": Kind(
             "nvidia-smi topo -m",

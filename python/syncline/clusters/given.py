@@ -14,6 +14,7 @@ EXAMPLES = {
     "--nic": "400Gb/s",
     "--pcie": "32GB/s for 16 lanes of PCIe 4, 64GB/s for 16 lanes of PCIe 5",
     "--cpu": "40GB/s",
+    "--scale-up": "450GB/s for the 18 NVLinks of an H100",
 }
 """Examples of each rate, one direction of one link."""
 RATES = tuple(EXAMPLES)
@@ -133,5 +134,8 @@ _UNUSED = {
     "--cpu": "leave it out: no path leads between processors",
     "--nics": "leave it out, or give the number of machines with --nodes: one machine alone uses no network",
     "--domain": "leave it out: no NVSwitches join all GPUs of a machine",
+    "--gpus": "leave it out: the text says how many GPUs a machine has",
+    "--hosts": "leave it out: the text describes one machine",
+    "--scale-up": "leave it out, or give the number of GPUs of a host with --gpus",
     "--network": "leave it out, or give the number of machines with --nodes",
 }

@@ -139,12 +139,22 @@ def convert(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="For several machines: the interfaces that join them, comma-separated (default: those nearest GPUs).",
+            help="Only these interfaces, comma-separated (default: of machines those nearest GPUs, of a network all).",
         ),
     ] = None,
     domain: Annotated[
         str | None,
         typer.Option(metavar="N", help="Machines that share NVSwitches: 18 for the trays of an NVL72 (default: 1)."),
+    ] = None,
+    gpus: Annotated[
+        str | None, typer.Option(metavar="N", help="For a network: GPUs of each host (default: each host is one NPU).")
+    ] = None,
+    hosts: Annotated[
+        str | None, typer.Option(metavar="LIST", help="For a network: only these hosts, such as node[001-064],gpu7.")
+    ] = None,
+    scale_up: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="For a network: rate of a GPU's links within its host, such as 450GB/s."),
     ] = None,
     nvlink: Annotated[
         str | None, typer.Option(metavar="RATE", help="Rate of one NVLink in one direction, such as 25GB/s.")
@@ -165,7 +175,7 @@ def convert(
 ) -> int:
     """Convert scenarios, tables of runs, plans, ASTRA-sim 1 workloads, and what clusters print into other formats.
 
-    A cluster prints `nvidia-smi topo -m` or NCCL's topology; the result is a fabric for scenarios.
+    A cluster prints `nvidia-smi topo -m`, NCCL's topology or `ibnetdiscover`; the result is a fabric for scenarios.
     """
     from syncline.cli.commands.convert import convert as call
 
@@ -174,6 +184,9 @@ def convert(
         "--network": network,
         "--nics": nics,
         "--domain": domain,
+        "--gpus": gpus,
+        "--hosts": hosts,
+        "--scale-up": scale_up,
         "--nvlink": nvlink,
         "--pcie": pcie,
         "--cpu": cpu,

@@ -1,0 +1,247 @@
+"""A network of hosts and switches, what is to be said about it, and its fabric."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from syncline.clusters.nodes import Made, text
+from syncline.codes import Code
+from syncline.input import limits
+from syncline.input.problem import error, raise_errors
+from syncline.quantity import counted, listed
+
+if TYPE_CHECKING:
+    from syncline.clusters.given import Given
+
+
+@dataclass(slots=True)
+class Host:
+    """A host, and the switches that its ports lead to."""
+
+    name: str
+    ports: list[tuple[int, int]] = field(default_factory=list)
+    """Number of the switch and rate in bits per second of each port, in the order of the host's interfaces."""
+
+
+@dataclass
+class Network:
+    """Hosts and switches."""
+
+    hosts: list[Host]
+    switches: list[str]
+    """Names of the switches."""
+    cables: dict[tuple[int, int], Counter[int]]
+    """Cables between two switches, the lower number first: how many have each rate in bits per second."""
+    whole: Network | None = None
+    """The network that this is a part of, by which switches have their levels."""
+
+    @cached_property
+    def levels(self) -> list[int]:
+        """Level of each switch: 1 if hosts are on it, else one above the lowest that it is joined to.
+
+        A switch from which nothing leads to a host has level 0.
+        """
+        if self.whole is not None:
+            kept = {end for pair in self.cables for end in pair} | {at for host in self.hosts for at, _ in host.ports}
+            return [level if at in kept else 0 for at, level in enumerate(self.whole.levels)]
+        found = [0] * len(self.switches)
+        ahead = deque(dict.fromkeys(switch for host in self.hosts for switch, _ in host.ports))
+        for switch in ahead:
+            found[switch] = 1
+        beside = self._beside
+        while ahead:
+            at = ahead.popleft()
+            for other in beside[at]:
+                if not found[other]:
+                    found[other] = found[at] + 1
+                    ahead.append(other)
+        return found
+
+    def of(self, hosts: list[Host]) -> Network:
+        """The part of it that joins some of its hosts: the switches above them."""
+        kept = {at for host in hosts for at, _ in host.ports}
+        for level in range(1, max(self.levels, default=0)):
+            kept |= {
+                above
+                for at in list(kept)
+                if self.levels[at] == level
+                for above in self._beside[at]
+                if self.levels[above] > level
+            }
+        cables = {pair: cables for pair, cables in self.cables.items() if kept.issuperset(pair)}
+        return Network(hosts, self.switches, cables, self)
+
+    @cached_property
+    def _beside(self) -> list[list[int]]:
+        beside: list[list[int]] = [[] for _ in self.switches]
+        for a, b in self.cables:
+            beside[a].append(b)
+            beside[b].append(a)
+        return beside
+
+    def oversubscription(self, level: int) -> tuple[float, float] | None:
+        """The least and the greatest oversubscription of the switches of a level; None if no switch is above them.
+
+        It is what a switch can receive from below over what it can send up.
+        """
+        down: Counter[int] = Counter()
+        up: Counter[int] = Counter()
+        for host in self.hosts:
+            for switch, rate in host.ports:
+                down[switch] += rate
+        for (a, b), cables in self.cables.items():
+            rate = sum(each * count for each, count in cables.items())
+            low, high = (a, b) if self.levels[a] < self.levels[b] else (b, a)
+            if self.levels[low] != self.levels[high]:
+                up[low] += rate
+                down[high] += rate
+        found = [down[at] / up[at] for at, each in enumerate(self.levels) if each == level and up[at]]
+        return (min(found), max(found)) if found else None
+
+    def rails(self) -> int:
+        """How many rails there are; 0 if there are none.
+
+        On rails, ports of the same number of all hosts are on switches that have no others.
+        """
+        ports = {len(host.ports) for host in self.hosts}
+        if len(ports) != 1 or (count := ports.pop()) < 2:
+            return 0
+        rails = [{host.ports[at][0] for host in self.hosts} for at in range(count)]
+        return count if len(set().union(*rails)) == sum(map(len, rails)) else 0
+
+    def connected(self) -> tuple[Network, list[str]]:
+        """The largest part whose hosts reach each other, and the names of hosts that are not in it.
+
+        A host that has several ports joins the switches that these lead to.
+        """
+        group = list(range(len(self.switches)))
+
+        def first(at: int) -> int:
+            while group[at] != at:
+                group[at] = group[group[at]]
+                at = group[at]
+            return at
+
+        pairs = [*self.cables, *((host.ports[0][0], port) for host in self.hosts for port, _ in host.ports[1:])]
+        for a, b in pairs:
+            low, high = sorted((first(a), first(b)))
+            group[high] = low
+        sizes = Counter(first(host.ports[0][0]) for host in self.hosts if host.ports)
+        if not sizes:
+            return self, []
+        largest = min(sizes, key=lambda at: (-sizes[at], at))
+        inside = [host for host in self.hosts if host.ports and first(host.ports[0][0]) == largest]
+        outside = [host.name for host in self.hosts if not host.ports or first(host.ports[0][0]) != largest]
+        return Network(inside, self.switches, self.cables, self.whole), outside
+
+
+def fabric(network: Network, given: Given) -> Made:
+    """The fabric of a network, whose hosts have as many GPUs as ``--gpus`` says.
+
+    :raises SynclineError: the network has no hosts, or a rate is missing.
+    """
+    network, outside = network.connected()
+    if not network.hosts:
+        raise_errors(error(Code.BAD_FABRIC, "the text has no hosts that switches join"))
+    notes = [*_sentences(network)]
+    if outside:
+        notes.append(f"Left out: {_some(outside)}, which no switch joins with the others.")
+    return Made(_links(network, given), notes)
+
+
+def _sentences(network: Network) -> list[str]:
+    """What was found."""
+    ports = Counter(len(host.ports) for host in network.hosts)
+    each = f" with {listed([str(count) for count in sorted(ports)])} ports" if set(ports) != {1} else ""
+    used = [level for level in network.levels if level]
+    top = max(used)
+    levels = listed([str(used.count(level)) for level in range(1, top + 1)])
+    inside = f"{counted(len(used), 'switch')} in {counted(top, 'level')}: {levels}"
+    found = [f"{counted(len(network.hosts), 'host')}{each}, {inside}."]
+    for level in range(1, top):
+        if (ratio := (network.whole or network).oversubscription(level)) is not None:
+            least, most = (f"{each:.3g}:1" for each in ratio)
+            found.append(f"Oversubscription above level {level}: {least if least == most else f'{least} to {most}'}.")
+    if rails := network.rails():
+        found.append(f"{rails} rails: ports of the same number are on switches of their own.")
+    return found
+
+
+def _links(network: Network, given: Given) -> dict[str, Any]:
+    """The fabric link by link. A host without ``--gpus`` is one NPU with all its ports."""
+    gpus = given.count("--gpus", 1)
+    latency = given.time("--latency")
+    timed = {} if latency is None else {"latency": latency}
+    npus: list[str] = []
+    switches: list[str] = []
+    links: list[dict[str, Any]] = []
+    used = [at for at, level in enumerate(network.levels) if level]
+    inside = (
+        given.rate("--scale-up", "hosts have several GPUs, and the text does not say what joins them")
+        if gpus > 1
+        else 0
+    )
+
+    def join(start: str, end: str, rate: int, count: int = 1) -> None:
+        made = {"from": start, "to": end, "rate": text(rate), **timed}
+        links.append(made if count == 1 else {**made, "count": count})
+
+    for host in network.hosts:
+        names = [host.name] if gpus == 1 else [f"{host.name}.GPU{at}" for at in range(gpus)]
+        npus += names
+        if gpus > 1:
+            switches.append(f"{host.name}.scale-up")
+            for name in names:
+                join(name, switches[-1], inside)
+        count = len(host.ports)
+        # If two ports lead to one switch, a path over it would be as short as one inside the host.
+        apart = gpus == 1 or len({switch for switch, _ in host.ports}) == count
+        if count % gpus == 0 and apart:
+            # Each GPU has ports of its own.
+            ends = Counter((at * gpus // count, port) for at, port in enumerate(host.ports))
+            for (gpu, (switch, rate)), many in ends.items():
+                join(names[gpu], network.switches[switch], rate, many)
+        elif gpus % count == 0 or count % gpus == 0:
+            pcie = given.rate("--pcie", "GPUs reach interfaces over PCIe")
+            for at, (switch, rate) in enumerate(host.ports):
+                switches.append(f"{host.name}.NIC{at}")
+                for name in names[at * gpus // count : max(at * gpus // count + 1, (at + 1) * gpus // count)]:
+                    join(name, switches[-1], pcie)
+                join(switches[-1], network.switches[switch], rate)
+        else:
+            raise_errors(
+                error(
+                    Code.BAD_VALUE,
+                    f"the {count} ports of {host.name} cannot be shared evenly",
+                    key="--gpus",
+                    found=str(gpus),
+                    allowed=f"a divisor or a multiple of {count}",
+                    help="choose interfaces with --nics, or hosts with --hosts",
+                )
+            )
+    switches += [network.switches[at] for at in used]
+    for (a, b), cables in network.cables.items():
+        if network.levels[a] and network.levels[b]:
+            for rate, many in cables.items():
+                join(network.switches[a], network.switches[b], rate, many)
+    if sum(link.get("count", 1) for link in links) > limits.MAX_EDGES:
+        raise_errors(
+            error(Code.BAD_FABRIC, "a fabric has too many links", allowed=f"at most {limits.MAX_EDGES} cables")
+        )
+    return {"npus": npus, "switches": switches, "links": links, "routing": "ecmp", "forward": _apart(network, gpus)}
+
+
+def _apart(network: Network, gpus: int) -> bool:
+    """Whether GPUs must forward messages for others: rails that no switch joins."""
+    if gpus == 1:
+        return False
+    alone = Network([Host(host.name, host.ports[:1]) for host in network.hosts], network.switches, network.cables)
+    reached = {at for at, level in enumerate(alone.levels) if level}
+    return any(switch not in reached for host in network.hosts for switch, _ in host.ports)
+
+
+def _some(names: list[str]) -> str:
+    return listed(names) if len(names) <= 8 else f"{names[0]}, {names[1]} and {len(names) - 2} more"
