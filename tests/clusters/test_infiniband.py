@@ -186,7 +186,7 @@ def test_a_malformed_text_is_refused_with_its_line(text, message, line, more, wr
     ("options", "message"),
     [
         ({"gpus": "2", "scale_up": "1GB/s"}, "missing option --pcie"),
-        ({"gpus": "4"}, "missing option --scale-up: hosts have several GPUs"),
+        ({"gpus": "4"}, "missing option --scale-up: the text does not say how the GPUs of a host are joined"),
         ({"gpus": "3", "scale_up": "1GB/s", "nics": "mlx5_0,mlx5_1"}, "the 2 ports of gpu001 cannot be shared evenly"),
         ({"scale_up": "1GB/s"}, "--scale-up changes nothing here"),
         ({"nodes": "4"}, "--nodes changes nothing here"),

@@ -9,6 +9,7 @@
 - :mod:`~syncline.clusters.hostlists`: lists of hosts such as ``gpu[001-016]``;
 - :mod:`~syncline.clusters.network`: a network of hosts and switches, its oversubscription, its rails, its fabric;
 - :mod:`~syncline.clusters.infiniband`: reads ``ibnetdiscover``;
+- :mod:`~syncline.clusters.slurm`: reads Slurm's ``topology.conf``;
 - :mod:`~syncline.clusters.conversion`: recognises a text, and converts it into a fabric.
 """
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from syncline.clusters import infiniband, nccl_topology, network, nodes, smi
+from syncline.clusters import infiniband, nccl_topology, network, nodes, slurm, smi
 from syncline.clusters.printed import Printed
 from syncline.input.dump import dump
 from syncline.input.problem import raise_errors
@@ -46,6 +46,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             "ibnetdiscover",
             lambda printed: infiniband.begins(printed.lines),
             lambda printed, given: network.fabric(infiniband.read(printed, given), given),
+        ),
+        "slurm": Kind(
+            "Slurm's topology.conf",
+            lambda printed: slurm.begins(printed.lines),
+            lambda printed, given: network.fabric(slurm.read(printed, given), given),
         ),
         "smi": Kind(
             "nvidia-smi topo -m",

@@ -14,6 +14,7 @@ EXAMPLES = {
     "--nic": "400Gb/s",
     "--pcie": "32GB/s for 16 lanes of PCIe 4, 64GB/s for 16 lanes of PCIe 5",
     "--cpu": "40GB/s",
+    "--uplink": "3.2Tb/s: all links between a switch and one above it; one rate for each level, the lowest first",
     "--scale-up": "450GB/s for the 18 NVLinks of an H100",
 }
 """Examples of each rate, one direction of one link."""
@@ -55,6 +56,12 @@ class Given:
         if found == 0:
             self._bad(flag, "a link needs a rate above zero", f"a rate, such as {EXAMPLES[flag]}")
         return found
+
+    def rates(self, flag: str, why: str) -> list[int]:
+        """Several rates, separated by commas, in bits per second."""
+        texts = [each.strip() for each in self.options.get(flag, "").split(",") if each.strip()]
+        self.used.add(flag)
+        return [Given({flag: text}).rate(flag, why) for text in texts] or [Given().rate(flag, why)]
 
     def given(self, flag: str) -> bool:
         """Whether the option is there; it then counts as used."""
@@ -137,5 +144,6 @@ _UNUSED = {
     "--gpus": "leave it out: the text says how many GPUs a machine has",
     "--hosts": "leave it out: the text describes one machine",
     "--scale-up": "leave it out, or give the number of GPUs of a host with --gpus",
+    "--uplink": "leave it out: the text has all rates between switches, or no switches above others",
     "--network": "leave it out, or give the number of machines with --nodes",
 }

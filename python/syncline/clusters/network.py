@@ -14,6 +14,8 @@ from syncline.input.problem import error, raise_errors
 from syncline.quantity import counted, listed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from syncline.clusters.given import Given
 
 
@@ -37,6 +39,8 @@ class Network:
     """Cables between two switches, the lower number first: how many have each rate in bits per second."""
     whole: Network | None = None
     """The network that this is a part of, by which switches have their levels."""
+    blocks: Mapping[str, str] = field(default_factory=dict)
+    """The block of each host that shares a scale-up network with others."""
 
     @cached_property
     def levels(self) -> list[int]:
@@ -72,7 +76,7 @@ class Network:
                 if self.levels[above] > level
             }
         cables = {pair: cables for pair, cables in self.cables.items() if kept.issuperset(pair)}
-        return Network(hosts, self.switches, cables, self)
+        return Network(hosts, self.switches, cables, self, self.blocks)
 
     @cached_property
     def _beside(self) -> list[list[int]]:
@@ -135,7 +139,7 @@ class Network:
         largest = min(sizes, key=lambda at: (-sizes[at], at))
         inside = [host for host in self.hosts if host.ports and first(host.ports[0][0]) == largest]
         outside = [host.name for host in self.hosts if not host.ports or first(host.ports[0][0]) != largest]
-        return Network(inside, self.switches, self.cables, self.whole), outside
+        return Network(inside, self.switches, self.cables, self.whole, self.blocks), outside
 
 
 def fabric(network: Network, given: Given) -> Made:
@@ -146,10 +150,27 @@ def fabric(network: Network, given: Given) -> Made:
     network, outside = network.connected()
     if not network.hosts:
         raise_errors(error(Code.BAD_FABRIC, "the text has no hosts that switches join"))
+    made = _links(network, given)
     notes = [*_sentences(network)]
+    if levels := _logical(network, len(made["npus"])):
+        notes.append(f"For collectives by levels: `collectives: {{ logical: {levels} }}`.")
     if outside:
         notes.append(f"Left out: {_some(outside)}, which no switch joins with the others.")
-    return Made(_links(network, given), notes)
+    return Made(made, notes)
+
+
+def _logical(network: Network, npus: int) -> list[int] | None:
+    """Sizes of the grid of NPUs that scale-up networks join; None if they are not of one size, or join nothing."""
+    groups: dict[str, int] = {}
+    before = None
+    for host in network.hosts:
+        group = network.blocks.get(host.name, host.name)
+        if group in groups and group != before:
+            return None  # its hosts do not follow each other
+        groups[group] = groups.get(group, 0) + 1
+        before = group
+    inside = npus // len(groups)
+    return [inside, len(groups)] if len(set(groups.values())) == 1 and inside > 1 and len(groups) > 1 else None
 
 
 def _sentences(network: Network) -> list[str]:
@@ -179,11 +200,10 @@ def _links(network: Network, given: Given) -> dict[str, Any]:
     switches: list[str] = []
     links: list[dict[str, Any]] = []
     used = [at for at, level in enumerate(network.levels) if level]
-    inside = (
-        given.rate("--scale-up", "hosts have several GPUs, and the text does not say what joins them")
-        if gpus > 1
-        else 0
-    )
+    scale_up = gpus > 1 or bool(network.blocks)
+    members = "the hosts of a block" if network.blocks else "the GPUs of a host"
+    inside = given.rate("--scale-up", f"the text does not say how {members} are joined") if scale_up else 0
+    domains: set[str] = set()
 
     def join(start: str, end: str, rate: int, count: int = 1) -> None:
         made = {"from": start, "to": end, "rate": text(rate), **timed}
@@ -192,13 +212,16 @@ def _links(network: Network, given: Given) -> dict[str, Any]:
     for host in network.hosts:
         names = [host.name] if gpus == 1 else [f"{host.name}.GPU{at}" for at in range(gpus)]
         npus += names
-        if gpus > 1:
-            switches.append(f"{host.name}.scale-up")
+        if scale_up:
+            joining = f"{network.blocks.get(host.name, host.name)}.scale-up"
+            if joining not in domains:
+                domains.add(joining)
+                switches.append(joining)
             for name in names:
-                join(name, switches[-1], inside)
+                join(name, joining, inside)
         count = len(host.ports)
         # If two ports lead to one switch, a path over it would be as short as one inside the host.
-        apart = gpus == 1 or len({switch for switch, _ in host.ports}) == count
+        apart = not scale_up or (len({switch for switch, _ in host.ports}) == count and not network.blocks)
         if count % gpus == 0 and apart:
             # Each GPU has ports of its own.
             ends = Counter((at * gpus // count, port) for at, port in enumerate(host.ports))
@@ -227,6 +250,9 @@ def _links(network: Network, given: Given) -> dict[str, Any]:
         if network.levels[a] and network.levels[b]:
             for rate, many in cables.items():
                 join(network.switches[a], network.switches[b], rate, many)
+    twice = next((name for name, count in Counter([*npus, *switches]).items() if count > 1), None)
+    if twice is not None:
+        raise_errors(error(Code.BAD_FABRIC, "two hosts or switches have the same name", found=twice))
     if sum(link.get("count", 1) for link in links) > limits.MAX_EDGES:
         raise_errors(
             error(Code.BAD_FABRIC, "a fabric has too many links", allowed=f"at most {limits.MAX_EDGES} cables")

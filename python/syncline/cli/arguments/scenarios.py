@@ -139,7 +139,8 @@ def convert(
         str | None,
         typer.Option(
             metavar="LIST",
-            help="Only these interfaces, comma-separated (default: of machines those nearest GPUs, of a network all).",
+            help="Only these interfaces, comma-separated (default: those nearest GPUs in a machine, all in a network). "
+            "For Slurm's topology, how many a host has (default: 1).",
         ),
     ] = None,
     domain: Annotated[
@@ -155,6 +156,13 @@ def convert(
     scale_up: Annotated[
         str | None,
         typer.Option(metavar="RATE", help="For a network: rate of a GPU's links within its host, such as 450GB/s."),
+    ] = None,
+    uplink: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="For Slurm's topology: rate of all links between a switch and one above it; or one for each level.",
+        ),
     ] = None,
     nvlink: Annotated[
         str | None, typer.Option(metavar="RATE", help="Rate of one NVLink in one direction, such as 25GB/s.")
@@ -175,7 +183,8 @@ def convert(
 ) -> int:
     """Convert scenarios, tables of runs, plans, ASTRA-sim 1 workloads, and what clusters print into other formats.
 
-    A cluster prints `nvidia-smi topo -m`, NCCL's topology or `ibnetdiscover`; the result is a fabric for scenarios.
+    A cluster prints `nvidia-smi topo -m`, NCCL's topology and `ibnetdiscover`, or has Slurm's `topology.conf`; the
+    result is a fabric for scenarios.
     """
     from syncline.cli.commands.convert import convert as call
 
@@ -187,6 +196,7 @@ def convert(
         "--gpus": gpus,
         "--hosts": hosts,
         "--scale-up": scale_up,
+        "--uplink": uplink,
         "--nvlink": nvlink,
         "--pcie": pcie,
         "--cpu": cpu,

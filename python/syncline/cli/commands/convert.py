@@ -24,7 +24,8 @@ _KNOWN = (
     "scenario.yaml -> resolved .yaml or .json, or Chakra traces .et; ASTRA-sim 1 .txt -> Chakra traces .et; "
     "table.parquet of a run's folder -> .csv or .json; "
     "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml; "
-    "what a cluster prints (nvidia-smi topo -m, NCCL's topology .xml, ibnetdiscover) -> fabric .yaml or .json"
+    "what a cluster prints (nvidia-smi topo -m, NCCL's topology .xml, ibnetdiscover, Slurm's topology.conf) -> "
+    "fabric .yaml or .json"
 )
 
 
