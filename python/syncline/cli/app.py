@@ -11,6 +11,7 @@ import typer.core
 GROUPS = {
     "simulate": ("simulate",),
     "scenarios": ("check", "show", "init", "convert"),
+    "convert_jobs": ("convert megatron",),
     "profile": ("profile",),
     "kernels": ("kernels",),
     "results": ("compare", "explain"),
@@ -47,6 +48,13 @@ class _Commands(typer.core.TyperGroup):
         found = typer.main.get_group(import_module(f"syncline.cli.arguments.{file}").app)
         # The file of a group holds the group; any other file holds single commands.
         return found.commands.get(cmd_name, found)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds commands of two words, such as ``convert megatron``, beside that of their first word."""
+        two = " ".join(args[:2])
+        if any(two in names for names in GROUPS.values()):
+            return two, self.get_command(ctx, two), args[2:]
+        return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         try:

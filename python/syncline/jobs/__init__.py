@@ -6,7 +6,11 @@
 - :mod:`~syncline.jobs.job_file`: the schema of a job file;
 - :mod:`~syncline.jobs.training_job`: reads and checks one;
 - :mod:`~syncline.jobs.estimation`: its step and memory;
-- :mod:`~syncline.jobs.screen`: what ``syncline estimate`` prints.
+- :mod:`~syncline.jobs.screen`: what ``syncline estimate`` prints;
+- :mod:`~syncline.jobs.launch`: commands of scripts;
+- :mod:`~syncline.jobs.settings` and :mod:`~syncline.jobs.converted`: settings of other software, and the job file of
+  them;
+- :mod:`~syncline.jobs.megatron`: settings of Megatron-LM.
 """
 
 from syncline.jobs.estimation import Estimate, estimate

@@ -1,0 +1,79 @@
+"""``syncline convert megatron`` and its siblings: jobs of other software as job files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from syncline.codes import Code
+from syncline.files import write_whole
+from syncline.input.problem import cannot_write, error, raise_errors, require_writable
+from syncline.quantity import counted
+from syncline.terminal.prose import lines
+from syncline.terminal.streams import console, say
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.jobs.converted import Converted
+
+
+@dataclass(frozen=True)
+class JobOptions:
+    """Options of all these commands, as the user gives them."""
+
+    out: str
+    gpus: int | None
+    accelerator: str | None
+    ignore: tuple[str, ...]
+    force: bool = False
+    quiet: bool = False
+
+
+def megatron(source: Sequence[str], options: JobOptions, vocab: int | None, env: Sequence[str]) -> int:
+    """Converts a script or arguments of Megatron-LM; returns the exit status."""
+    from syncline.jobs.megatron.conversion import convert_megatron
+
+    require_writable(options.out, force=options.force)
+    variables = dict(_variable(each) for each in env)
+    found = convert_megatron(
+        source,
+        gpus=options.gpus,
+        accelerator=options.accelerator,
+        vocab=vocab,
+        environment=variables,
+        ignored=options.ignore,
+    )
+    return _written(found, options)
+
+
+def _variable(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise_errors(
+            error(Code.BAD_VALUE, "not of the form NAME=VALUE", key="--env", found=text, help="write --env TP=8")
+        )
+    return name, value
+
+
+def _written(found: Converted, options: JobOptions) -> int:
+    """Writes the job file, and says what of the settings is not in it."""
+    from syncline.jobs.converted import WITHOUT_EFFECT
+
+    try:
+        write_whole(options.out, found.text)
+    except OSError as problem:
+        raise_errors(cannot_write(options.out, problem))
+    if not options.quiet:
+        width = console(error=True).width
+        for title, each in found.left_out.items():
+            if each and title != WITHOUT_EFFECT:
+                say(lines(f"{title}: {'; '.join(each)}", width))
+        for warning in found.warnings:
+            say(lines(f"Note: {warning}", width))
+        say(
+            f"Mapped {counted(len(found.mapped), 'setting')}; {len(found.left_out.get(WITHOUT_EFFECT, ()))} have no "
+            "effect on time and memory, and are listed in the file"
+        )
+    say(f"Wrote {options.out}")
+    return 0

@@ -1,0 +1,533 @@
+"""Which key of a job file each setting of Megatron-LM becomes.
+
+Names are those of Megatron-LM's arguments, without dashes. Defaults and rules are those of
+``megatron/training/arguments.py`` (``validate_args``), unless a comment names another source.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from syncline.jobs.megatron.arguments import arguments
+from syncline.jobs.megatron.pipeline_layout import chunks, split_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from syncline.input.node import Mark
+    from syncline.jobs.settings import Settings
+
+TOKENIZERS: Mapping[str, tuple[int, str]] = {
+    "GPT2BPETokenizer": (50257, "tokens of GPT-2"),
+    "Llama2Tokenizer": (32000, "tokens of Llama 2"),
+}
+"""Tokens of tokenizers that have a fixed vocabulary.
+
+Sources: Radford et al. (2019); Touvron et al. (Llama 2, 2023), section 2.2.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What arguments do not say, from options of the command line."""
+
+    accelerator: str
+    accelerator_said: str
+    gpus: int | None
+    gpus_said: str
+    gpus_mark: Mark | None = None
+    vocab: int | None = None
+
+
+def map_settings(settings: Settings, given: Given) -> None:
+    """Adds a line for each key of the job file, and notes problems."""
+    tensor = settings.whole("tensor-model-parallel-size") or settings.whole("model-parallel-size") or 1
+    _model(settings, given, tensor)
+    settings.put("cluster.accelerator", given.accelerator, note=given.accelerator_said)
+    if given.gpus is not None:
+        settings.put("cluster.gpus", given.gpus, note=given.gpus_said, mark=given.gpus_mark)
+    settings.put("framework", "megatron")
+    _parallel(settings, tensor)
+    _zero(settings, given, tensor)
+    _batch(settings, given, tensor)
+    _training(settings)
+    _overlap(settings)
+    _other(settings)
+
+
+# The model
+
+
+def _model(settings: Settings, given: Given, tensor: int) -> None:
+    need = _needs(settings)
+    hidden, layers = need("hidden-size"), need("num-layers")
+    heads = need("num-attention-heads")
+    settings.put("model.hidden", hidden, "hidden-size")
+    settings.put("model.layers", layers, "num-layers")
+    settings.put("model.heads", heads, "num-attention-heads")
+    if settings.flag("group-query-attention"):
+        groups = settings.whole("num-query-groups", 1)
+        settings.put("model.kv_heads", groups, "group-query-attention", "num-query-groups")
+    else:
+        settings.raw("num-query-groups")
+    latent = _latent(settings)
+    if (size := settings.whole("kv-channels")) is not None and not latent:
+        settings.put("model.head_dim", size, "kv-channels")
+    gated = any([settings.flag("swiglu"), settings.flag("gated-linear-unit"), settings.flag("quick-geglu")])
+    ffn = settings.whole("ffn-hidden-size")
+    if ffn is None:
+        # Two thirds of four times the hidden size with a gate, in multiples of 64.
+        ffn = int(4 * hidden * 2 / 3) // 64 * 64 if settings.flag("swiglu") else 4 * hidden
+        settings.put("model.ffn", ffn, note=f"default of {settings.software}")
+    else:
+        settings.put("model.ffn", ffn, "ffn-hidden-size")
+    if gated:
+        settings.put("model.gated", gated, "swiglu", "gated-linear-unit", "quick-geglu")
+    _vocabulary(settings, given, tensor)
+    untied = settings.flag("untie-embeddings-and-output-weights")
+    if untied:
+        settings.put("model.tied", not untied, "untie-embeddings-and-output-weights")
+    else:
+        settings.put("model.tied", not untied, note=f"default of {settings.software}")
+    _positions(settings)
+    _dropout(settings)
+    _window(settings)
+    _experts(settings, layers, ffn)
+    if more := settings.whole("mtp-num-layers", 0, least=0):
+        settings.put("model.prediction_layers", more, "mtp-num-layers")
+
+
+def _needs(settings: Settings) -> Callable[[str], int]:
+    def need(name: str) -> int:
+        value = settings.whole(name)
+        if value is None and not settings.has(name):
+            settings.problem(name, f"missing argument `--{name}`", help=f"add --{name} N")
+        return value or 1
+
+    return need
+
+
+def _vocabulary(settings: Settings, given: Given, tensor: int) -> None:
+    unit = settings.whole("make-vocab-size-divisible-by", 128) or 128
+    tokenizer = settings.word("tokenizer-type")
+    whole, size = settings.whole("padded-vocab-size"), settings.whole("vocab-size")
+    padded = not settings.flag("no-pad-vocab-size")
+    if whole is not None:
+        settings.put("model.vocab", whole, "padded-vocab-size")
+        return
+    why = ""
+    names: tuple[str, ...] = ("vocab-size",)
+    if given.vocab is not None:
+        size, why, names = given.vocab, f"--vocab {given.vocab}", ()
+    elif size is not None and tokenizer == "NullTokenizer":
+        size, why, names = size + 1, "one more token of NullTokenizer", ("vocab-size", "tokenizer-type")
+    elif size is None and tokenizer is None and settings.has("vocab-file") and settings.has("merge-file"):
+        # The files of GPT-2's byte pairs.
+        size, why, names = TOKENIZERS["GPT2BPETokenizer"][0], TOKENIZERS["GPT2BPETokenizer"][1], ("vocab-file",)
+    elif size is None and tokenizer is not None and tokenizer in TOKENIZERS:
+        size, why = TOKENIZERS[tokenizer]
+        why, names = f"{size:,} {why}", ("tokenizer-type",)
+    if size is None:
+        settings.problem(
+            "vocab-size", "the size of the vocabulary is in files of the tokenizer", help="add --vocab TOKENS"
+        )
+        return
+    multiple = unit * tensor
+    made = -(-size // multiple) * multiple if padded else size
+    if made != size:
+        why = ", ".join(each for each in (why, f"padded to a multiple of {multiple:,}") if each)
+    settings.put("model.vocab", made, *names, note=why)
+    settings.used.update(("make-vocab-size-divisible-by", "no-pad-vocab-size", "tokenizer-type"))
+
+
+def _positions(settings: Settings) -> None:
+    kind = settings.word("position-embedding-type")
+    rotary = settings.flag("use-rotary-position-embeddings")
+    names = ("position-embedding-type", "use-rotary-position-embeddings")
+    if kind in ("rope", "mrope", "yarn") or (kind is None and rotary):
+        settings.put("model.positions", "rope", *names)
+    elif kind in (None, "learned_absolute"):
+        settings.put("model.positions", "learned", *names, note="" if kind else f"default of {settings.software}")
+    elif kind == "none":
+        settings.put("model.positions", "alibi", *names, note="no positions: nothing is rotated, as with alibi")
+    else:
+        settings.bad("position-embedding-type", "rope, mrope, yarn, learned_absolute, none")
+
+
+def _dropout(settings: Settings) -> None:
+    hidden, attention = settings.number("hidden-dropout", 0.1), settings.number("attention-dropout", 0.1)
+    names = ("hidden-dropout", "attention-dropout")
+    note = "" if settings.has("hidden-dropout") else f"default of {settings.software}"
+    settings.put("model.dropout", hidden > 0, *names, note=note)
+    if (hidden > 0) != (attention > 0):
+        settings.warnings.append("dropout of attention counts as that behind layers (`hidden-dropout`)")
+
+
+def _latent(settings: Settings) -> bool:
+    sizes = {
+        "q-lora-rank": ("query_rank", 0, 0),
+        "kv-lora-rank": ("kv_rank", 32, 1),
+        "qk-head-dim": ("nope_dim", 128, 1),
+        "qk-pos-emb-head-dim": ("rope_dim", 64, 1),
+        "v-head-dim": ("value_dim", 128, 1),
+    }
+    latent = settings.flag("multi-latent-attention")
+    for name, (key, default, least) in sizes.items():
+        value = settings.whole(name, default, least)
+        if latent:
+            note = "" if settings.has(name) else f"default of {settings.software}"
+            settings.put(f"model.latent.{key}", value, name, note=note)
+    return latent
+
+
+def _window(settings: Settings) -> None:
+    size, every = settings.raw("window-size"), settings.raw("window-attn-skip-freq")
+    if size is None:
+        return
+    texts = [str(each) for each in size] if isinstance(size, (list, tuple)) else [str(size)]
+    numbers = [part for each in texts for part in each.strip("()[] ").replace(",", " ").split()]
+    if not numbers or not numbers[0].isdigit():
+        settings.bad("window-size", "two numbers of tokens, before and after, such as 127,0")
+        return
+    # Megatron counts the tokens before a token, which attends to itself too.
+    settings.put("model.window.tokens", int(numbers[0]) + 1, "window-size", note="and the token itself")
+    single = every[0] if isinstance(every, list) and len(every) == 1 else every
+    if single is None:
+        settings.put("model.window.full_every", 0)
+    elif str(single).isdigit():
+        settings.put("model.window.full_every", int(single), "window-attn-skip-freq")
+    else:
+        settings.bad("window-attn-skip-freq", "a number of layers, of which one attends to all tokens")
+
+
+def _experts(settings: Settings, layers: int, ffn: int) -> None:
+    names = ("num-experts", "num-moe-experts")
+    count = settings.whole(names[0]) or settings.whole(names[1])
+    top_k, width = settings.whole("moe-router-topk", 2), settings.whole("moe-ffn-hidden-size", ffn)
+    shared, frequency = settings.whole("moe-shared-expert-intermediate-size"), settings.raw("moe-layer-freq")
+    if count is None:
+        return
+    default = f"default of {settings.software}"
+    settings.put("model.experts.count", count, *names)
+    settings.put(
+        "model.experts.top_k", top_k, "moe-router-topk", note="" if settings.has("moe-router-topk") else default
+    )
+    said = settings.has("moe-ffn-hidden-size")
+    settings.put("model.experts.ffn", width, "moe-ffn-hidden-size", note="" if said else "that of the dense MLP")
+    if shared:
+        settings.put("model.experts.shared_ffn", shared, "moe-shared-expert-intermediate-size")
+    if frequency is not None:
+        dense = _first_dense(frequency, layers)
+        if dense is None:
+            settings.bad("moe-layer-freq", "some dense layers and then layers with experts, such as [0]*3+[1]*58, or 1")
+        elif isinstance(dense, tuple):
+            settings.put("model.experts.every", dense[0], "moe-layer-freq")
+        elif dense:
+            settings.put("model.experts.dense_layers", dense, "moe-layer-freq")
+
+
+def _first_dense(frequency: Any, layers: int) -> int | tuple[int] | None:
+    """How many first layers have no experts; a pair with every how many-th layer has them; None if it is neither."""
+    if isinstance(frequency, str):
+        try:
+            frequency = _pattern(ast.parse(frequency.strip(), mode="eval").body)
+        except (SyntaxError, ValueError, RecursionError):
+            return None
+    if isinstance(frequency, int):
+        return None if frequency < 1 or layers % frequency else 0 if frequency == 1 else (frequency,)
+    if not isinstance(frequency, (list, tuple)) or set(frequency) - {0, 1}:
+        return None
+    dense = next((index for index, each in enumerate(frequency) if each), len(frequency))
+    return dense if len(frequency) == layers and all(frequency[dense:]) and dense < layers else None
+
+
+def _pattern(node: ast.expr) -> Any:
+    """The value of numbers, lists, sums and products."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return node.value
+    if isinstance(node, ast.List):
+        return [_pattern(each) for each in node.elts]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        left, right = _pattern(node.left), _pattern(node.right)
+        if isinstance(node.op, ast.Add) and isinstance(left, list) and isinstance(right, list):
+            return left + right
+        if isinstance(node.op, ast.Mult) and isinstance(left, list) and isinstance(right, int) and 0 <= right < 10_000:
+            return left * right
+    raise ValueError
+
+
+# How it is divided
+
+
+def _parallel(settings: Settings, tensor: int) -> None:
+    settings.put("parallel.tensor", tensor, "tensor-model-parallel-size", "model-parallel-size")
+    # With one tensor-parallel rank there is nothing to divide.
+    sequence = settings.flag("sequence-parallel") and tensor > 1
+    if sequence:
+        settings.put("parallel.sequence_parallel", sequence, "sequence-parallel")
+    pipeline = settings.whole("pipeline-model-parallel-size", 1) or 1
+    settings.put("parallel.pipeline", pipeline, "pipeline-model-parallel-size")
+    _stages(settings, pipeline)
+    settings.put("parallel.context", settings.whole("context-parallel-size", 1), "context-parallel-size")
+    expert, inside = settings.whole("expert-model-parallel-size", 1), settings.whole("expert-tensor-parallel-size")
+    if settings.has("num-experts") or settings.has("num-moe-experts"):
+        settings.put("parallel.expert", expert, "expert-model-parallel-size")
+        note = "" if inside else "default: that of tensor parallelism"
+        settings.put("parallel.expert_tensor", inside or tensor, "expert-tensor-parallel-size", note=note)
+    elif (expert or 1) > 1:
+        settings.problem("expert-model-parallel-size", "the model has no experts", help="add --num-experts N")
+
+
+def _stages(settings: Settings, pipeline: int) -> None:
+    layers = settings.whole("num-layers") or 1
+    name = "num-layers-per-virtual-pipeline-stage"
+    each = settings.whole(name)
+    virtual = settings.whole("num-virtual-stages-per-pipeline-rank") or settings.whole(
+        "virtual-pipeline-model-parallel-size"
+    )
+    names: tuple[str, ...] = ("num-virtual-stages-per-pipeline-rank", "virtual-pipeline-model-parallel-size", name)
+    ends, split = _split(settings, pipeline)
+    blocks = layers + (2 if ends else 0)
+    if each is not None:
+        if pipeline < 2 or blocks % pipeline or blocks // pipeline % each:
+            wanted = sorted(n for n in range(1, blocks + 1) if not blocks % pipeline and not blocks // pipeline % n)
+            settings.problem(
+                name,
+                f"{blocks} layers of {pipeline} stages do not divide into chunks of {each}",
+                allowed=", ".join(map(str, wanted)) or "none",
+                near=str(min(wanted, key=lambda n: abs(n - each))) if wanted else None,
+            )
+        else:
+            virtual = blocks // pipeline // each
+    layout = settings.word("pipeline-model-parallel-layout")
+    if layout is not None:
+        parts = chunks(layout)
+        shape = None if parts is None else split_of(parts)
+        if parts is None or shape is None or len(parts) % pipeline:
+            settings.bad("pipeline-model-parallel-layout", "chunks of equal numbers of layers, such as Et|tt|tt|tL")
+        else:
+            virtual = len(parts) // pipeline
+            split, names = shape, (*names, "pipeline-model-parallel-layout")
+            settings.put("parallel.split", split, "pipeline-model-parallel-layout")
+    elif split:
+        settings.put("parallel.split", "ends", *_ENDS)
+    if virtual is not None and virtual > 1:
+        settings.put("parallel.virtual_stages", virtual, *names)
+
+
+_ENDS = (
+    "account-for-embedding-in-pipeline-split",
+    "account-for-loss-in-pipeline-split",
+    "decoder-first-pipeline-num-layers",
+    "num-layers-in-first-pipeline-stage",
+    "decoder-last-pipeline-num-layers",
+    "num-layers-in-last-pipeline-stage",
+)
+
+
+def _split(settings: Settings, pipeline: int) -> tuple[bool, str | None]:
+    """Whether embedding and output layer count as layers, and the split that says so."""
+    embedding, loss = settings.flag(_ENDS[0]), settings.flag(_ENDS[1])
+    first = settings.whole(_ENDS[2]) or settings.whole(_ENDS[3])
+    last = settings.whole(_ENDS[4]) or settings.whole(_ENDS[5])
+    if embedding and loss:
+        return True, "ends"
+    if embedding or loss:
+        settings.problem(
+            _ENDS[0] if embedding else _ENDS[1],
+            "estimates count both ends as layers, or none",
+            help=f"add --{_ENDS[1] if embedding else _ENDS[0]}, or remove this",
+        )
+        return False, None
+    if first is None and last is None:
+        return False, None
+    layers = settings.whole("num-layers") or 1
+    inner = (layers - (first or 0) - (last or 0)) / max(pipeline - (first is not None) - (last is not None), 1)
+    if first == last and first == inner - 1:
+        return True, "ends"
+    if (first or inner) == (last or inner) == inner:
+        return False, None
+    settings.problem(
+        next(name for name in _ENDS[2:] if settings.has(name)),
+        "estimates have stages of equal numbers of layers, or first and last ones with one layer less",
+        allowed=f"{max(int(inner) - 1, 1)} for both, of {layers} layers",
+    )
+    return False, None
+
+
+_SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
+
+
+def _zero(settings: Settings, given: Given, tensor: int) -> None:
+    megatron = [name for name in ("use-megatron-fsdp", "use-custom-fsdp") if settings.flag(name)]
+    torch = settings.flag("use-torch-fsdp2")
+    optimizer = settings.flag("use-distributed-optimizer")
+    strategy = settings.word("data-parallel-sharding-strategy", *_SHARDING, default="no_shard") or "no_shard"
+    groups = settings.whole("num-distributed-optimizer-instances", 1) or 1
+    if torch:
+        settings.put("parallel.zero", 3, "use-torch-fsdp2")
+    elif megatron:
+        settings.put("parallel.zero", _SHARDING[strategy], *megatron, "data-parallel-sharding-strategy")
+    else:
+        settings.put("parallel.zero", int(optimizer), "use-distributed-optimizer")
+    if groups > 1 and given.gpus is not None:
+        pipeline = settings.whole("pipeline-model-parallel-size", 1) or 1
+        ranks = given.gpus // (tensor * pipeline)
+        if ranks % groups:
+            settings.problem(
+                "num-distributed-optimizer-instances",
+                f"{ranks} data-parallel ranks do not divide into so many",
+                allowed=f"a divisor of {ranks}",
+            )
+        else:
+            settings.put("parallel.shard_group", ranks // groups, "num-distributed-optimizer-instances")
+
+
+def _batch(settings: Settings, given: Given, tensor: int) -> None:
+    old = settings.has("encoder-seq-length") and not settings.has("seq-length")
+    name = "encoder-seq-length" if old else "seq-length"
+    need = _needs(settings)
+    settings.put("batch.sequence", need(name), name)
+    settings.raw("encoder-seq-length")
+    micro = settings.whole("micro-batch-size") or settings.whole("batch-size")
+    if micro is None:
+        need("micro-batch-size")
+        micro = 1
+    settings.put("batch.micro_batch", micro, "micro-batch-size", "batch-size")
+    whole = settings.whole("global-batch-size")
+    if whole is not None:
+        settings.put("batch.global_batch", whole, "global-batch-size")
+    elif given.gpus is not None:
+        pipeline = settings.whole("pipeline-model-parallel-size", 1) or 1
+        context = settings.whole("context-parallel-size", 1) or 1
+        replicas = max(given.gpus // (tensor * pipeline * context), 1)
+        note = f"default of {settings.software}: one micro-batch of each of {replicas} replicas"
+        settings.put("batch.global_batch", micro * replicas, note=note)
+
+
+# How it trains
+
+
+def _training(settings: Settings) -> None:
+    _precision(settings)
+    _recompute(settings)
+    backend = settings.word("attention-backend", "auto", "flash", "fused", "unfused", "local")
+    flash = settings.flag("use-flash-attn")
+    implementation = settings.word("transformer-impl")
+    old = [name for name in arguments().known.legacy if settings.has(name)]
+    if backend in ("unfused", "local"):
+        settings.put("attention", "unfused", "attention-backend")
+    elif implementation == "local" and not flash:
+        settings.put("attention", "unfused", "transformer-impl")
+    elif old and not flash:
+        settings.put("attention", "unfused", note=f"versions with --{old[0]} have no other")
+    else:
+        names = ("attention-backend", "use-flash-attn", "transformer-impl")
+        said = settings.said(*names)
+        settings.put("attention", "fused", *names, note="" if said else f"default of {settings.software}")
+    optimizer = settings.word("optimizer", default="adam")
+    if optimizer != "adam":
+        settings.problem(
+            "optimizer", "estimates have the optimizer Adam alone", allowed="adam", help="write --optimizer adam"
+        )
+
+
+def _precision(settings: Settings) -> None:
+    half, single = settings.flag("bf16"), settings.flag("fp16")
+    eight, four = settings.word("fp8-format"), settings.word("fp4-format")
+    recipe = settings.word("fp8-recipe", "delayed", "tensorwise", "blockwise", "mxfp8", default="delayed")
+    if four is not None:
+        settings.put("precision", "nvfp4", "fp4-format", "bf16", "fp16")
+    elif eight is not None:
+        settings.put("precision", "mxfp8" if recipe == "mxfp8" else "fp8", "fp8-format", "fp8-recipe", "bf16", "fp16")
+    elif half or single:
+        settings.put("precision", "bf16" if half else "fp16", "bf16", "fp16")
+    else:
+        settings.problem(
+            "bf16", "training in 32 bits cannot be estimated", allowed="--bf16, --fp16", help="add --bf16 or --fp16"
+        )
+    narrow, wide = settings.flag("grad-reduce-in-bf16"), settings.flag("accumulate-allreduce-grads-in-fp32")
+    if narrow:
+        settings.put("gradients", "bf16", "grad-reduce-in-bf16")
+    elif single and not wide:
+        settings.put("gradients", "fp16", note=f"default of {settings.software} with --fp16")
+    else:
+        note = "" if wide else f"default of {settings.software} with --bf16"
+        settings.put("gradients", "fp32", "accumulate-allreduce-grads-in-fp32", note=note)
+
+
+_MODULES = ("core_attn",)
+"""What selective recomputation of Megatron recomputes by default."""
+
+
+def _recompute(settings: Settings) -> None:
+    old = settings.flag("checkpoint-activations") or settings.has("activations-checkpoint-method")
+    granularity = settings.word("recompute-granularity", "full", "selective")
+    selective = settings.flag("recompute-activations") or granularity == "selective"
+    method = settings.word("recompute-method", "uniform", "block") or settings.word(
+        "activations-checkpoint-method", "uniform", "block"
+    )
+    counts = [
+        settings.whole(name)
+        for name in ("recompute-num-layers", "activations-checkpoint-num-layers", "checkpoint-num-layers")
+    ]
+    count = next((each for each in counts if each is not None), None)
+    modules = settings.raw("recompute-modules")
+    names = (
+        "recompute-granularity",
+        "recompute-method",
+        "recompute-num-layers",
+        "checkpoint-activations",
+        "activations-checkpoint-method",
+        "activations-checkpoint-num-layers",
+        "checkpoint-num-layers",
+    )
+    if granularity == "full" or old:
+        if method == "block":
+            _blocks(settings, count, names)
+            return
+        settings.put("recompute", "full", *names)
+        if (count or 1) > 1:
+            settings.warnings.append(f"{settings.said(*names[2:3])}: estimates keep the input of every layer")
+    elif selective:
+        settings.put("recompute", "selective", "recompute-activations", "recompute-granularity", "recompute-modules")
+        more = [str(each) for each in modules or () if str(each) not in _MODULES]
+        if more:
+            settings.warnings.append(f"recomputation of {', '.join(more)} is not modelled")
+    else:
+        settings.put("recompute", "none")
+
+
+def _blocks(settings: Settings, count: int | None, names: tuple[str, ...]) -> None:
+    """Recomputation of some layers of each stage, which estimates have if these are all."""
+    layers, pipeline = settings.whole("num-layers") or 1, settings.whole("pipeline-model-parallel-size", 1) or 1
+    if (count or 1) * pipeline >= layers:
+        settings.put("recompute", "full", *names)
+        return
+    settings.problem(
+        "recompute-num-layers" if settings.has("recompute-num-layers") else "recompute-method",
+        "estimates recompute all layers of a stage, or none",
+        allowed=f"{-(-layers // pipeline)} layers",
+        help="write --recompute-method uniform to estimate that all are recomputed, or leave out recomputation",
+    )
+
+
+def _overlap(settings: Settings) -> None:
+    settings.put("overlap.tensor", settings.flag("tp-comm-overlap"), "tp-comm-overlap")
+    settings.put("overlap.gradients", settings.flag("overlap-grad-reduce"), "overlap-grad-reduce")
+    settings.put("overlap.parameters", settings.flag("overlap-param-gather"), "overlap-param-gather")
+    off = settings.flag("no-overlap-p2p-communication")
+    old = any(settings.has(name) for name in arguments().known.legacy)
+    interleaved = any(line.path == ("parallel", "virtual_stages") for line in settings.lines)
+    note = f"default of {settings.software} with an interleaved pipeline" if interleaved and not off and not old else ""
+    settings.put("overlap.pipeline", interleaved and not off and not old, "no-overlap-p2p-communication", note=note)
+
+
+def _other(settings: Settings) -> None:
+    """Refuses what names a job that cannot be estimated."""
+    for name, setting in settings.found.items():
+        if (why := arguments().refused.get(name)) is not None and setting.value is not False:
+            settings.used.add(name)
+            settings.problem(name, f"this job cannot be estimated: {why}", help=f"add --ignore {name} to leave it out")

@@ -1,0 +1,35 @@
+"""Layers of the chunks of a pipeline as Megatron-LM writes them, such as ``Et*3|(tt|)*29m|L``.
+
+Source: ``--pipeline-model-parallel-layout`` in Megatron-LM, ``pipeline_parallel_layer_layout.py``: ``E`` is the
+embedding, ``t`` a layer, ``m`` a layer of multi-token prediction, ``L`` the loss; ``|`` ends a chunk, ``*n`` repeats
+what is before it.
+"""
+
+from __future__ import annotations
+
+import re
+
+MOST = 100_000
+"""Most letters of a layout, written out."""
+_GROUP = re.compile(r"\(([^()]*)\)(?:\*(\d{1,5}))?")
+_LETTER = re.compile(r"([EtmL|])\*(\d{1,5})")
+
+
+def chunks(text: str) -> list[str] | None:
+    """The letters of each chunk; None if the text is no layout."""
+    plain = re.sub(r"[\s,]", "", text)
+    while (found := _GROUP.search(plain)) is not None:
+        plain = plain[: found.start()] + found[1] * int(found[2] or 1) + plain[found.end() :]
+        if len(plain) > MOST:
+            return None
+    plain = _LETTER.sub(lambda each: each[1] * int(each[2]), plain)
+    if not plain or len(plain) > MOST or set(plain) - set("EtmL|"):
+        return None
+    return plain.split("|")
+
+
+def split_of(parts: list[str]) -> str | None:
+    """The ``split`` of a job file that has these chunks; None if none has."""
+    if len({part.count("t") for part in parts}) == 1 and not any("m" in part for part in parts):
+        return "even"
+    return "ends" if len({len(part) for part in parts}) == 1 else None
