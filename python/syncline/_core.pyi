@@ -116,6 +116,9 @@ class Estimator:
     def step(self, software: str) -> tuple[dict[str, float], list[float]]: ...
     def memory(self, framework: str, stage: int | None = None) -> tuple[dict[str, int], int]: ...
 
+def schedule_timeline(
+    job: str, chunks: list[tuple[float, float, float]], message_s: float
+) -> tuple[float, list[list[tuple[str, int, int, float, float]]]]: ...
 def search_parallel(
     setting: tuple[str, str, str, str, str],
     machine: tuple[str, str, float, str],

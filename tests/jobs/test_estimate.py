@@ -141,6 +141,11 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobParallel.sequence_parallel": [(DENSE, {"parallel__sequence_parallel": False})],
     "JobParallel.pipeline": [(DENSE, {"parallel__pipeline": 8})],
     "JobParallel.virtual_stages": [(DENSE, {"parallel__virtual_stages": 1})],
+    "JobParallel.schedule": [
+        (changed(DENSE, parallel__virtual_stages=1), {"parallel__schedule": each})
+        for each in ("gpipe", "zb-h1", "dualpipe")
+    ]
+    + [(changed(DENSE, parallel__virtual_stages=2), {"parallel__schedule": each}) for each in ("zb-v", "dualpipe-v")],
     "JobParallel.split": [(DENSE, {"parallel__split": "cost"}), (DENSE, {"parallel__split": "ends"})],
     "JobParallel.context": [(DENSE, {"parallel__context": 4})],
     "JobParallel.expert": [(EXPERTS, {"parallel__expert": 8})],
@@ -221,6 +226,13 @@ def test_frameworks_are_those_with_constants():
         ({"cluster__accelerator": "A100", "precision": "fp8"}, "precision", "does not compute in fp8"),
         ({"cluster__accelerator": "A100", "framework": "nanotron"}, "framework", "megatron"),
         ({"parallel__expert": 2}, "parallel.expert", "no experts"),
+        ({"parallel__schedule": "zb-v"}, "parallel.virtual_stages", "write virtual_stages: 2"),
+        ({"parallel__schedule": "zbv"}, "parallel.schedule", "zb-v"),
+        (
+            {"parallel__schedule": "dualpipe", "parallel__virtual_stages": 1, "batch__global_batch": 64},
+            "batch.global_batch",
+            "`write global_batch: 128`|128",
+        ),
         ({"parallel__shard_group": 3}, "parallel.shard_group", "divisor of 32"),
         ({"model__experts": {"count": 4, "top_k": 8, "ffn": 8}}, "model.experts.top_k", "at most 4"),
         ({"parallel__tensr": 3}, "parallel.tensr", "tensor"),

@@ -7,7 +7,7 @@
 use crate::job::{Job, Precision, Recompute};
 use crate::machine::MemorySoftware;
 use crate::model::{Attention, Model};
-use crate::work::layer_work;
+use crate::work::{LayerWork, layer_work};
 
 /// Bytes of one micro-batch in a layer on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -17,6 +17,9 @@ pub struct Activations {
     /// Exists only while the layer computes backward: gradients between operations, whole inputs that were divided, and what
     /// is computed again.
     pub working: f64,
+    /// Kept from the gradients of inputs to those of weights, where these are apart: the inputs of products, and the gradients
+    /// of their outputs.
+    pub weights: f64,
 }
 
 /// Bytes of a value between products.
@@ -30,10 +33,14 @@ pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u
     let whole = tokens * (token.attention() + token.feed_forward(experts));
     let working = tokens * token.working(experts);
     let input = tokens * token.between();
+    let weights =
+        if job.schedule.is_ordered() { token.products(&layer_work(model, job, layer)) } else { 0.0 };
     match job.recompute {
-        Recompute::None => Activations { kept: whole, working },
-        Recompute::Selective => Activations { kept: whole, working: working + tokens * token.scores() },
-        Recompute::Full => Activations { kept: input, working: working + whole },
+        Recompute::None => Activations { kept: whole, working, weights },
+        Recompute::Selective => {
+            Activations { kept: whole, working: working + tokens * token.scores(), weights }
+        }
+        Recompute::Full => Activations { kept: input, working: working + whole, weights },
         Recompute::Operators => {
             let products: u64 = layer_work(model, job, layer)
                 .linears
@@ -41,7 +48,7 @@ pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u
                 .map(|linear| linear.tokens * linear.outputs * linear.groups)
                 .sum();
             let kept = input + tokens * token.attention_output() + HALF * products as f64 / 2.0;
-            Activations { kept: kept.min(whole), working: working + (whole - kept).max(0.0) }
+            Activations { kept: kept.min(whole), working: working + (whole - kept).max(0.0), weights }
         }
     }
 }
@@ -49,6 +56,17 @@ pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u
 /// Bytes of a token in a norm, and as the input of a product, before and after the layers: the output layer keeps both.
 pub(crate) fn output_layer(model: &Model, job: &Job) -> f64 {
     2.0 * job.tokens() as f64 * HALF * model.hidden as f64 / parts(job)
+}
+
+/// Bytes that the gradients of the output layer's weights need: its input, and the gradients of logits.
+pub(crate) fn output_weights(model: &Model, job: &Job) -> f64 {
+    let vocab = model.vocab as f64 / f64::from(job.tensor);
+    job.tokens() as f64 * HALF * (model.hidden as f64 / parts(job) + vocab)
+}
+
+/// Bytes of the gradients of the embedding's outputs, which are added to the table.
+pub(crate) fn embedding_weights(model: &Model, job: &Job) -> f64 {
+    job.tokens() as f64 * HALF * model.hidden as f64 / parts(job)
 }
 
 /// Bytes of the mask of the dropout that follows the embedding.
@@ -141,6 +159,22 @@ impl Token<'_> {
         };
         let scores = if self.job.recompute == Recompute::Selective { 0.0 } else { self.scores() };
         self.block() + inputs + self.attention_output() + scores
+    }
+
+    /// What the gradients of weights need in a layer with this work: 32 `s b h` bytes in a GPT layer (Qi et al. 2024, 2.2). With
+    /// sequence parallelism, inputs that are behind a norm are kept divided, as in the forward pass.
+    fn products(self, work: &LayerWork) -> f64 {
+        if self.job.adapters.is_some() {
+            return 0.0;
+        }
+        let each = operand_bytes(self.job.precision, self.software);
+        let hidden = self.model.hidden;
+        let linears = work.linears.iter().map(|linear| {
+            let divided = linear.groups == 1 && linear.inputs == hidden;
+            let inputs = if divided { self.product_input() } else { each * linear.inputs as f64 };
+            (linear.tokens * linear.groups) as f64 * (inputs + each * linear.outputs as f64)
+        });
+        linears.sum()
     }
 
     /// Outputs of the first product, and the input of the second.

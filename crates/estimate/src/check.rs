@@ -1,6 +1,6 @@
 //! Jobs that no cluster can run.
 
-use crate::job::Job;
+use crate::job::{Job, Schedule};
 use crate::model::{Attention, Model};
 use syncline_diagnostics::{Code, Diagnostic};
 
@@ -34,7 +34,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     if let Some(experts) = model.experts {
         divides("expert", u64::from(job.expert), experts.count, "experts");
         divides("expert_tensor", u64::from(job.expert_tensor), experts.ffn, "elements of an expert");
-        let ranks = u64::from(job.replicas()) * u64::from(job.tensor);
+        let ranks = u64::from(job.stage_ranks());
         divides("expert", u64::from(job.expert) * u64::from(job.expert_tensor), ranks, "ranks of a stage");
     } else if job.expert > 1 {
         found.push(
@@ -62,6 +62,41 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
                 .found(job.virtual_stages.to_string())
                 .help("write virtual_stages: 1"),
         );
+    }
+    found.extend(schedule(job));
+    found
+}
+
+/// What a schedule needs of stages, chunks and micro-batches.
+pub fn schedule(job: &Job) -> Vec<Diagnostic> {
+    let (name, stages) = (job.schedule.name(), job.pipeline);
+    let wrong = |key: &str, found: u32, allowed: String, help: u32| {
+        Diagnostic::error(Code::BadValue, format!("the schedule {name} does not allow this"))
+            .key(key)
+            .found(found.to_string())
+            .allowed(allowed)
+            .help(format!("write {key}: {help}"))
+    };
+    let mut found = Vec::new();
+    if let Some(chunks) = job.schedule.chunks()
+        && job.virtual_stages != chunks
+    {
+        found.push(wrong("virtual_stages", job.virtual_stages, chunks.to_string(), chunks));
+    }
+    if job.schedule.is_ordered() && stages < 2 {
+        found.push(wrong("pipeline", stages, "at least 2".to_owned(), 2));
+    }
+    let both_ways = job.schedule == Schedule::DualPipe;
+    let least = stages.saturating_mul(2);
+    if both_ways && !stages.is_multiple_of(2) {
+        found.push(wrong("pipeline", stages, "even numbers".to_owned(), (stages - 1).max(2)));
+    }
+    if both_ways && !job.micro_batches.is_multiple_of(2) {
+        let help = job.micro_batches.saturating_add(1).max(least);
+        found.push(wrong("micro_batches", job.micro_batches, "even numbers".to_owned(), help));
+    } else if (both_ways || job.schedule == Schedule::DualPipeV) && job.micro_batches < least {
+        let allowed = format!("at least {least}, two for each stage");
+        found.push(wrong("micro_batches", job.micro_batches, allowed, least));
     }
     found
 }

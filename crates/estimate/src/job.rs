@@ -12,8 +12,11 @@ pub struct Job {
     pub sequence_parallel: bool,
     /// Stages of the pipeline.
     pub pipeline: u32,
-    /// Chunks of layers of each stage: 1, or more with interleaving.
+    /// Chunks of layers of each stage: 1, or more with interleaving; 2 for schedules that go forth and back.
     pub virtual_stages: u32,
+    /// The order in which stages work on micro-batches.
+    #[serde(default)]
+    pub schedule: Schedule,
     /// How layers are divided among chunks.
     pub split: Split,
     /// Ranks that divide each sequence.
@@ -94,6 +97,48 @@ impl Precision {
     }
 }
 
+/// The order in which the stages of a pipeline work on micro-batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Schedule {
+    /// All forward, then all backward (Huang et al. 2019).
+    #[serde(rename = "gpipe")]
+    GPipe,
+    /// Backward as early as possible; interleaved with several chunks a stage (Narayanan et al. 2021, 2.2).
+    #[default]
+    #[serde(rename = "1f1b")]
+    OneForwardOneBackward,
+    /// As 1F1B, with gradients of weights apart from those of inputs, in the bubble (Qi et al. 2024).
+    ZbH1,
+    /// Two chunks a stage, forth and back, with gradients of weights apart (Qi et al. 2024).
+    ZbV,
+    /// Micro-batches from both ends of the pipeline, whose forward and backward passes hide each other's messages; two chunks a
+    /// stage, so that the pipeline holds the model twice (DeepSeek-V3 report, 3.2.1).
+    #[serde(rename = "dualpipe")]
+    DualPipe,
+    /// The same, cut in half: two chunks a stage, forth and back, of one copy of the model.
+    #[serde(rename = "dualpipe-v")]
+    DualPipeV,
+}
+
+impl Schedule {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::GPipe, Self::OneForwardOneBackward, Self::ZbH1, Self::ZbV, Self::DualPipe, Self::DualPipeV];
+
+    /// The name in jobs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::GPipe => "gpipe",
+            Self::OneForwardOneBackward => "1f1b",
+            Self::ZbH1 => "zb-h1",
+            Self::ZbV => "zb-v",
+            Self::DualPipe => "dualpipe",
+            Self::DualPipeV => "dualpipe-v",
+        }
+    }
+}
+
 /// What the backward pass computes again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -142,7 +187,12 @@ impl Job {
 
     /// Ranks that have the same gradients to sum.
     pub const fn replicas(&self) -> u32 {
-        self.data * self.context
+        self.data * self.context * self.schedule.ways()
+    }
+
+    /// Ranks of a stage.
+    pub const fn stage_ranks(&self) -> u32 {
+        self.data * self.context * self.tensor
     }
 
     /// Ranks that hold the same experts.

@@ -61,6 +61,8 @@ pub struct Layer {
     pub forward: Pass,
     /// Backward pass.
     pub backward: Pass,
+    /// Of the backward pass, gradients of weights and their sums, seconds.
+    pub weight_s: f64,
 }
 
 impl Layer {
@@ -90,7 +92,7 @@ impl<C: Costs> Setting<'_, C> {
     pub(crate) fn layer(&self, number: u32) -> Layer {
         let work = layer_work(self.model, self.job, number);
         let forward = self.forward(&work);
-        let mut backward = self.backward(&work, &forward);
+        let (mut backward, weight_s) = self.backward(&work, &forward);
         match self.job.recompute {
             Recompute::Full => backward += forward,
             Recompute::Selective if work.scores > 0 => backward.attention += forward.attention,
@@ -107,7 +109,7 @@ impl<C: Costs> Setting<'_, C> {
         if self.job.pipeline > 1 && self.job.ranks() > self.cluster.domain {
             backward.launch += self.software.staged_layer_s * f64::from(self.job.tensor);
         }
-        Layer { forward, backward }
+        Layer { forward, backward, weight_s }
     }
 
     fn forward(&self, work: &LayerWork) -> Pass {
@@ -123,20 +125,25 @@ impl<C: Costs> Setting<'_, C> {
         }
     }
 
-    fn backward(&self, work: &LayerWork, forward: &Pass) -> Pass {
-        let mut products = 0.0;
+    /// The backward pass, and its seconds for gradients of weights and their sums, for which nothing else waits.
+    fn backward(&self, work: &LayerWork, forward: &Pass) -> (Pass, f64) {
+        let (mut products, mut weight_s) = (0.0, 0.0);
         for each in &work.linears {
             products += self.product(Product::InputGradient, each);
             if self.job.adapters.is_none() {
-                products += self.product(Product::WeightGradient, each);
+                let weights = self.product(Product::WeightGradient, each);
+                products += weights;
+                weight_s += weights;
             }
         }
         let attention = self.attention(work, true);
         let mut element_wise = 2.0 * forward.element_wise;
         if self.job.adapters.is_none() {
-            element_wise += self.accumulation(work.dense_parameters + work.expert_parameters);
+            let sums = self.accumulation(work.dense_parameters + work.expert_parameters);
+            element_wise += sums;
+            weight_s += sums;
         }
-        Pass {
+        let pass = Pass {
             products,
             attention,
             element_wise,
@@ -144,7 +151,8 @@ impl<C: Costs> Setting<'_, C> {
             context: self.context(work, attention, 2.0),
             expert: forward.expert,
             launch: 0.0,
-        }
+        };
+        (pass, weight_s)
     }
 
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {

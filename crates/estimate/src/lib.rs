@@ -8,7 +8,8 @@
 //! - [`machine`]: what kernels and collectives take, which callers supply, and the constants of machine and software;
 //! - [`work`]: the kernels of a layer on one rank;
 //! - [`layer`]: the time of a layer, forward and backward, with the collectives that it waits for;
-//! - [`stages`]: layers divided among the stages of a pipeline, and the time that its schedule takes;
+//! - [`stages`]: layers divided among the stages of a pipeline, and the time of GPipe, 1F1B and interleaving;
+//! - [`schedule`]: schedules that divide the backward pass or go both ways: their orders, executed;
 //! - [`exchange`]: gradients and parameters among data-parallel ranks;
 //! - [`step`]: all of this put together, and where the time goes;
 //! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
@@ -29,12 +30,13 @@ pub mod machine;
 pub mod measured;
 pub mod memory;
 pub mod model;
+pub mod schedule;
 pub mod search;
 pub mod stages;
 pub mod step;
 pub mod work;
 
-pub use job::{Job, Overlap, Precision, Recompute, Split};
+pub use job::{Job, Overlap, Precision, Recompute, Schedule, Split};
 pub use machine::{Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
 pub use measured::Measured;
 pub use memory::{Memory, memory, memory_by_stage};

@@ -4,12 +4,13 @@
 //! stage and the micro-batches in flight. The peak is at the beginning of a backward pass: in the last stage all logits exist
 //! then, in others the gradients of a layer.
 
-use crate::activations::{activations, embedding, output_layer};
+use crate::activations::{activations, embedding, embedding_weights, output_layer, output_weights};
 use crate::exchange::Held;
 use crate::job::Job;
 use crate::machine::MemorySoftware;
 use crate::model::Model;
-use crate::stages::{Block, divide, in_flight};
+use crate::schedule::run::{ChunkBytes, peak};
+use crate::stages::{Block, divide, divide_chunks, in_flight};
 use crate::work::layer_work;
 
 /// The peak memory of a rank, in bytes.
@@ -76,8 +77,8 @@ pub fn memory(model: &Model, job: &Job, software: &MemorySoftware) -> Memory {
 
 /// The memory of a rank of each stage.
 pub fn memory_by_stage(model: &Model, job: &Job, software: &MemorySoftware) -> Vec<Memory> {
-    let blocks = divide(model, job);
-    (0..).zip(&blocks).map(|(number, blocks)| stage(model, job, software, number, blocks)).collect()
+    let (chunks, stages) = (divide_chunks(model, job), divide(model, job));
+    (0..).zip(&stages).map(|(number, blocks)| stage(model, job, software, number, blocks, &chunks)).collect()
 }
 
 /// Bytes of both moments of Adam, and of the parameters that it updates.
@@ -87,7 +88,14 @@ const MASTER: f64 = 4.0;
 /// Bytes of a parameter in the type of products.
 const HALF: f64 = 2.0;
 
-fn stage(model: &Model, job: &Job, software: &MemorySoftware, number: u32, blocks: &[Block]) -> Memory {
+fn stage(
+    model: &Model,
+    job: &Job,
+    software: &MemorySoftware,
+    number: u32,
+    blocks: &[Block],
+    chunks: &[Vec<Block>],
+) -> Memory {
     let held = Held::of(model, job, blocks);
     let States { weights, gradients, optimizer, gathered } = states(model, job, software, held, blocks);
     let batches = in_flight(job, number);
@@ -99,21 +107,38 @@ fn stage(model: &Model, job: &Job, software: &MemorySoftware, number: u32, block
             .map(|layer| activations(model, job, software, layer))
             .unwrap_or_default()
     });
+    let kind = |layer: u32| kinds[usize::from(model.has_experts(layer.min(model.layers - 1)))];
+    let losses = f64::from(1 + model.prediction_layers);
     for block in blocks {
         match *block {
             Block::Embedding => kept += batches * embedding(model, job),
             Block::Layer(layer) => {
-                let found = kinds[usize::from(model.has_experts(layer.min(model.layers - 1)))];
-                kept += batches * found.kept;
-                working = working.max(found.working);
+                kept += batches * kind(layer).kept;
+                working = working.max(kind(layer).working);
             }
             Block::Output => {
                 let vocab = model.vocab as f64 / f64::from(job.tensor);
-                let losses = f64::from(1 + model.prediction_layers);
                 kept += losses * output_layer(model, job);
                 logits += losses * software.logit_bytes * job.tokens() as f64 * vocab;
             }
         }
+    }
+    if job.schedule.is_ordered() {
+        let bytes = |block: &Block| match *block {
+            Block::Embedding => {
+                ChunkBytes { forward: embedding(model, job), weight: embedding_weights(model, job) }
+            }
+            Block::Layer(layer) => ChunkBytes { forward: kind(layer).kept, weight: kind(layer).weights },
+            Block::Output => ChunkBytes {
+                forward: losses * output_layer(model, job),
+                weight: losses * output_weights(model, job),
+            },
+        };
+        let chunks: Vec<ChunkBytes> = chunks
+            .iter()
+            .map(|blocks| blocks.iter().map(bytes).fold(ChunkBytes::default(), ChunkBytes::and))
+            .collect();
+        kept = peak(job, number, &chunks);
     }
     let working = (working - logits).max(0.0);
     let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };

@@ -1,7 +1,7 @@
 //! All ways to divide a model among ranks, by the time of a step.
 
 use crate::check::check;
-use crate::job::{Job, Recompute, Split};
+use crate::job::{Job, Recompute, Schedule, Split};
 use crate::machine::{Cluster, Costs, Software};
 use crate::model::Model;
 use crate::step::{Step, estimate};
@@ -19,6 +19,8 @@ pub struct Space {
     pub micro_batch: u32,
     /// Most chunks of a stage.
     pub virtual_stages: u32,
+    /// Orders in which stages of a pipeline work.
+    pub schedules: Vec<Schedule>,
     /// Most ranks of a sequence.
     pub context: u32,
     /// Whether whole layers may be recomputed.
@@ -131,17 +133,18 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
                     continue;
                 }
                 let data = space.ranks / tensor / pipeline / context;
-                for chunks in 1..=if pipeline > 1 { space.virtual_stages } else { 1 } {
+                for (schedule, chunks) in schedules(space, pipeline) {
                     let divided = Job {
                         tensor,
                         sequence_parallel: tensor > 1,
                         pipeline,
                         virtual_stages: chunks,
+                        schedule,
                         split: Split::Even,
                         context,
                         data,
                         zero: 1,
-                        shard_group: data * context,
+                        shard_group: data * context * schedule.ways(),
                         ..base.clone()
                     };
                     for split in splits(model, &divided) {
@@ -160,6 +163,21 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
             }
         }
     }
+}
+
+/// Schedules with the chunks that each allows; one for all where there is no pipeline.
+fn schedules(space: &Space, pipeline: u32) -> Vec<(Schedule, u32)> {
+    if pipeline < 2 {
+        return vec![(Schedule::default(), 1)];
+    }
+    let mut found = Vec::new();
+    for &schedule in &space.schedules {
+        match schedule.chunks() {
+            Some(chunks) => found.push((schedule, chunks)),
+            None => found.extend((1..=space.virtual_stages).map(|chunks| (schedule, chunks))),
+        }
+    }
+    found
 }
 
 /// The axes of a division, and whether parameters are divided.
@@ -187,7 +205,7 @@ fn with_experts(model: &Model, job: &Job) -> Vec<Job> {
     let Some(experts) = model.experts else {
         return vec![Job { expert: 1, expert_tensor: 1, ..job.clone() }];
     };
-    let ranks = job.data * job.context * job.tensor;
+    let ranks = job.stage_ranks();
     divisors(ranks)
         .filter(|&expert| experts.count.is_multiple_of(u64::from(expert)))
         .map(|expert| Job { expert, expert_tensor: 1, ..job.clone() })
@@ -202,7 +220,8 @@ fn batched(job: &Job, space: &Space, micro_batch: u32, mut visitor: impl FnMut(J
     }
     let micro_batches = space.global_batch / each;
     // Interleaved schedules work on as many micro-batches at a time as there are stages.
-    if job.virtual_stages > 1 && !micro_batches.is_multiple_of(job.pipeline) {
+    let interleaved = job.virtual_stages > 1 && !job.schedule.is_ordered();
+    if interleaved && !micro_batches.is_multiple_of(job.pipeline) {
         return;
     }
     for recompute in [Recompute::None, Recompute::Full] {

@@ -1,7 +1,8 @@
 //! Layers divided among the stages of a pipeline, and the time of its schedule.
 
-use crate::job::{Job, Split};
+use crate::job::{Job, Schedule, Split};
 use crate::model::Model;
+use crate::schedule::places;
 
 /// A part of the model that a stage computes at once, in the order of the forward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,33 +15,30 @@ pub enum Block {
     Output,
 }
 
-/// The blocks of each stage.
-pub fn divide(model: &Model, job: &Job) -> Vec<Vec<Block>> {
-    let stages = job.pipeline.max(1) as usize;
-    let chunks = stages * job.virtual_stages.max(1) as usize;
-    let mut found = vec![Vec::new(); stages];
+/// The blocks of each chunk of the model, in the order of the forward pass: `virtual_stages` chunks for each stage.
+pub fn divide_chunks(model: &Model, job: &Job) -> Vec<Vec<Block>> {
+    let chunks = (job.pipeline.max(1) * job.virtual_stages.max(1)) as usize;
     let layers = model.layers + model.prediction_layers;
+    let mut found = Vec::with_capacity(chunks);
     let blocks = std::iter::once(Block::Embedding)
         .chain((0..layers).map(Block::Layer))
         .chain(std::iter::once(Block::Output));
     match job.split {
         Split::Even => {
             let (least, more) = (layers as usize / chunks, layers as usize % chunks);
-            let mut next = 0;
+            let mut blocks = blocks;
             for chunk in 0..chunks {
-                let count = (least + usize::from(chunk >= chunks - more)) as u32;
-                found[chunk % stages].extend((next..next + count).map(Block::Layer));
-                next += count;
+                let ends = usize::from(chunk == 0) + usize::from(chunk + 1 == chunks);
+                let count = least + usize::from(chunk >= chunks - more) + ends;
+                found.push(blocks.by_ref().take(count).collect());
             }
-            found[0].insert(0, Block::Embedding);
-            found[stages - 1].push(Block::Output);
         }
         Split::Ends => {
             let count = layers as usize + 2;
             let (least, more) = (count / chunks, count % chunks);
             let mut blocks = blocks;
             for chunk in 0..chunks {
-                found[chunk % stages].extend(blocks.by_ref().take(least + usize::from(chunk < more)));
+                found.push(blocks.by_ref().take(least + usize::from(chunk < more)).collect());
             }
         }
         Split::Cost => {
@@ -50,12 +48,13 @@ pub fn divide(model: &Model, job: &Job) -> Vec<Vec<Block>> {
                 Block::Output => model.vocab * model.hidden,
             };
             let total: u64 = blocks.clone().map(cost).sum();
-            let (mut stage, mut sum) = (0, 0);
+            found.resize(chunks, Vec::new());
+            let (mut chunk, mut sum) = (0, 0);
             for block in blocks {
-                found[stage].push(block);
+                found[chunk].push(block);
                 sum += cost(block);
-                while stage + 1 < stages && sum * stages as u64 > total * (stage as u64 + 1) {
-                    stage += 1;
+                while chunk + 1 < chunks && sum * chunks as u64 > total * (chunk as u64 + 1) {
+                    chunk += 1;
                 }
             }
         }
@@ -63,15 +62,30 @@ pub fn divide(model: &Model, job: &Job) -> Vec<Vec<Block>> {
     found
 }
 
+/// The blocks of each stage.
+pub fn divide(model: &Model, job: &Job) -> Vec<Vec<Block>> {
+    let chunks = divide_chunks(model, job);
+    if job.virtual_stages < 2 && job.schedule.ways() < 2 {
+        return chunks;
+    }
+    (0..job.pipeline.max(1))
+        .map(|stage| {
+            places(job, stage).flat_map(|place| chunks[place.chunk as usize].iter().copied()).collect()
+        })
+        .collect()
+}
+
 /// Micro-batches whose activations a stage keeps at most, a part of one if only some chunks have come to it.
 ///
-/// With 1F1B, a stage computes a micro-batch forward for each later stage before its first one backward. With `v` chunks, it
+/// With GPipe, a stage keeps all of them. With 1F1B, it computes a micro-batch forward for each later stage before its first one backward. With `v` chunks, it
 /// computes all but one chunk of as many micro-batches as there are stages, and two more chunks for each later stage: the
 /// first stage keeps `1 + (p - 1) / (p v)` times what it keeps with one chunk (SC21, 2.2; Korthikanti et al. 2022, 4.2.3).
 pub fn in_flight(job: &Job, stage: u32) -> f64 {
     let (stages, chunks) = (f64::from(job.pipeline.max(1)), f64::from(job.virtual_stages.max(1)));
     let (later, batches) = (stages - 1.0 - f64::from(stage), f64::from(job.micro_batches));
-    if chunks > 1.0 {
+    if job.schedule == Schedule::GPipe {
+        batches
+    } else if chunks > 1.0 {
         (2.0 * later + (chunks - 1.0) * stages + 1.0).min(batches * chunks) / chunks
     } else {
         (later + 1.0).min(batches)
@@ -80,7 +94,7 @@ pub fn in_flight(job: &Job, stage: u32) -> f64 {
 
 /// The time of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Schedule {
+pub struct Pipelined {
     /// The slowest stage, busy with all its micro-batches.
     pub busy_s: f64,
     /// The rest: the pipeline fills and drains, and stages wait for the slowest one.
@@ -89,21 +103,26 @@ pub struct Schedule {
     pub messages_s: f64,
 }
 
-/// The time of a schedule (1F1B, interleaved with several chunks a stage; SC21, 2.2): `stages` has the seconds of a
+/// The time of a schedule (GPipe, 1F1B, interleaved with several chunks a stage; SC21, 2.2): `stages` has the seconds of a
 /// micro-batch in each stage, forward and backward, and `message_s` those of a message of one micro-batch to the next chunk,
 /// of which `exposed` is not hidden.
 ///
 /// The slowest stage computes all micro-batches one after the other. Before its first and after its last one, a micro-batch
 /// passes all other stages; with `v` chunks a stage, it passes only one `v`-th of each of them.
-pub fn schedule(stages: &[f64], micro_batches: u32, chunks: u32, message_s: f64, exposed: f64) -> Schedule {
+pub fn schedule(stages: &[f64], micro_batches: u32, chunks: u32, message_s: f64, exposed: f64) -> Pipelined {
     let slowest = stages.iter().copied().fold(0.0, f64::max);
     let others = stages.iter().sum::<f64>() - slowest;
     let v = f64::from(chunks.max(1));
     let (hops, batches) = (stages.len() as f64 - 1.0, f64::from(micro_batches));
     if hops < 1.0 {
-        return Schedule { busy_s: batches * slowest, bubble_s: 0.0, messages_s: 0.0 };
+        return Pipelined { busy_s: batches * slowest, bubble_s: 0.0, messages_s: 0.0 };
     }
-    // Each micro-batch comes to a stage and leaves it once in each direction for each chunk.
-    let messages_s = batches * 2.0 * v * message_s * exposed + hops * 2.0 * message_s;
-    Schedule { busy_s: batches * slowest, bubble_s: others / v, messages_s }
+    let messages_s = messages(micro_batches, chunks, message_s, exposed) + hops * 2.0 * message_s;
+    Pipelined { busy_s: batches * slowest, bubble_s: others / v, messages_s }
+}
+
+/// Messages of a step that a stage waits for, beyond those that fill and drain the pipeline: each micro-batch comes to a stage
+/// and leaves it once in each direction for each chunk.
+pub fn messages(micro_batches: u32, chunks: u32, message_s: f64, exposed: f64) -> f64 {
+    2.0 * f64::from(micro_batches) * f64::from(chunks.max(1)) * message_s * exposed
 }

@@ -5,7 +5,9 @@ use crate::job::{Job, Precision};
 use crate::layer::{Layer, Pass, Setting};
 use crate::machine::{Cluster, Collective, Costs, Group, Product, Software};
 use crate::model::Model;
-use crate::stages::{Block, Schedule, divide, schedule};
+use crate::schedule::places;
+use crate::schedule::run::{ChunkTimes, Executed, execute};
+use crate::stages::{Block, Pipelined, divide, divide_chunks, messages, schedule};
 
 /// The time of a step. All parts together are the step.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,10 +47,83 @@ impl Step {
 }
 
 /// Times of embedding and output, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 struct Ends {
-    embedding: f64,
-    output: f64,
+    embedding: End,
+    output: End,
+}
+
+/// Times of one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+struct End {
+    /// Both passes.
+    seconds: f64,
+    /// Of these, the forward pass.
+    forward: f64,
+    /// And the gradients of weights.
+    weight: f64,
+}
+
+/// One micro-batch in some blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+struct Part {
+    /// Layers, forward and backward.
+    pass: Pass,
+    /// Layers forward, seconds.
+    forward_s: f64,
+    /// Gradients of layers' weights, seconds.
+    weight_s: f64,
+    /// Computing and dispatch of layers, forward and backward.
+    computing: [f64; 2],
+    dispatch: [f64; 2],
+    /// Embedding and output layer.
+    end: End,
+}
+
+impl Part {
+    /// Adds the blocks of a chunk: `layer` has the times of a layer by its number and its place in the chunk.
+    fn add(&mut self, blocks: &[Block], mut layer: impl FnMut(u32, u32) -> Layer, ends: Ends, losses: f64) {
+        let mut nth = 0;
+        for block in blocks {
+            match *block {
+                Block::Embedding => self.add_end(ends.embedding, 1.0),
+                Block::Output => self.add_end(ends.output, losses),
+                Block::Layer(number) => {
+                    let found = layer(number, nth);
+                    nth += 1;
+                    self.forward_s += found.forward.seconds();
+                    self.pass += found.forward;
+                    self.pass += found.backward;
+                    self.weight_s += found.weight_s;
+                    for (at, pass) in [found.forward, found.backward].into_iter().enumerate() {
+                        self.computing[at] += pass.compute();
+                        self.dispatch[at] += pass.expert;
+                    }
+                }
+            }
+        }
+    }
+
+    fn add_end(&mut self, end: End, times: f64) {
+        self.end.seconds += end.seconds * times;
+        self.end.forward += end.forward * times;
+        self.end.weight += end.weight * times;
+    }
+
+    fn seconds(&self) -> f64 {
+        self.pass.seconds() + self.end.seconds
+    }
+
+    fn times(&self) -> ChunkTimes {
+        let (forward, weight) = (self.forward_s + self.end.forward, self.weight_s + self.end.weight);
+        ChunkTimes {
+            forward,
+            input: self.seconds() - forward - weight,
+            weight,
+            computing: self.computing,
+            dispatch: self.dispatch,
+        }
+    }
 }
 
 /// Estimates a step. The job must be one that [`crate::check::check`] accepts.
@@ -60,7 +135,7 @@ pub fn estimate<C: Costs>(
     costs: &C,
 ) -> Step {
     let setting = Setting { model, job, cluster, software, costs };
-    let blocks = divide(model, job);
+    let chunks = divide_chunks(model, job);
     let mut kinds: Vec<(Kind, Layer)> = Vec::with_capacity(3);
     let mut layer = |number: u32| {
         // Layers of multi-token prediction are like the last layer.
@@ -75,42 +150,54 @@ pub fn estimate<C: Costs>(
     };
     let ends = setting.ends();
     let losses = f64::from(1 + model.prediction_layers);
-    let mut stages = Vec::with_capacity(blocks.len());
-    for stage in &blocks {
-        let mut pass = Pass::default();
-        let (mut forward, mut end) = (0.0, 0.0);
-        for block in stage {
-            match *block {
-                Block::Embedding => end += ends.embedding,
-                Block::Output => end += ends.output * losses,
-                Block::Layer(number) => {
-                    let found = layer(number);
-                    forward += found.forward.seconds();
-                    pass += found.forward;
-                    pass += found.backward;
-                }
-            }
+    let mut add =
+        |part: &mut Part, blocks: &[Block]| part.add(blocks, |number, _| layer(number), ends, losses);
+    let mut stages = vec![Part::default(); job.pipeline.max(1) as usize];
+    for (stage, part) in (0..).zip(&mut stages) {
+        for place in places(job, stage) {
+            add(part, &chunks[place.chunk as usize]);
         }
-        stages.push((pass, end, forward));
     }
-    let stages_s: Vec<f64> = stages.iter().map(|(pass, end, _)| pass.seconds() + end).collect();
+    let stages_s: Vec<f64> = stages.iter().map(Part::seconds).collect();
     let computing =
-        stages.iter().map(|(pass, end, _)| pass.compute() + end).sum::<f64>() / stages.len() as f64;
+        stages.iter().map(|part| part.pass.compute() + part.end.seconds).sum::<f64>() / stages.len() as f64;
     let slowest = (0..stages.len()).max_by(|&a, &b| stages_s[a].total_cmp(&stages_s[b])).unwrap_or(0);
+    // A stage has each micro-batch in one of its chunks if these are on different ways.
+    let batches = f64::from(job.micro_batches) / f64::from(job.schedule.ways());
+    let mut stage = scaled(stages[slowest].pass, batches);
     let exposed = if job.overlap.pipeline { software.pipeline_exposed } else { 1.0 };
-    let Schedule { bubble_s, messages_s, .. } =
-        schedule(&stages_s, job.micro_batches, job.virtual_stages, setting.message_s(), exposed);
-    let (once, end, forward) = stages[slowest];
-    let batches = f64::from(job.micro_batches);
+    let message_s = setting.message_s();
+    let Pipelined { bubble_s, messages_s, .. } = if job.schedule.is_ordered() {
+        let times: Vec<ChunkTimes> = chunks
+            .iter()
+            .map(|blocks| {
+                let mut part = Part::default();
+                add(&mut part, blocks);
+                part.times()
+            })
+            .collect();
+        let Executed { seconds, busy, hidden } = execute(job, &times, message_s);
+        stage.expert -= hidden[slowest];
+        let filling = (2.0 * f64::from(job.pipeline - 1) * message_s).min(seconds - busy[slowest]);
+        Pipelined {
+            busy_s: busy[slowest],
+            bubble_s: seconds - busy[slowest] - filling,
+            messages_s: messages(job.micro_batches, job.virtual_stages, message_s, exposed) + filling,
+        }
+    } else {
+        schedule(&stages_s, job.micro_batches, job.virtual_stages, message_s, exposed)
+    };
+    let Part { forward_s, end, .. } = stages[slowest];
+    let blocks = divide(model, job);
     let held = blocks.iter().map(|stage| Held::of(model, job, stage)).fold(Held::default(), |most, each| {
         if each.dense + each.experts > most.dense + most.experts { each } else { most }
     });
-    let backward_s = stages_s[slowest] - forward;
+    let backward_s = stages_s[slowest] - forward_s;
     let Exchange { whole_s, exposed_s, update_s } =
         setting.exchange(held, backward_s, batches * stages_s[slowest]);
     Step {
-        stage: scaled(once, batches),
-        ends_s: end * batches,
+        stage,
+        ends_s: end.seconds * batches,
         bubble_s,
         messages_s,
         exchange_s: exposed_s,
@@ -146,15 +233,22 @@ impl<C: Costs> Setting<'_, C> {
             self.costs.product(product, Precision::Bf16, m, n, k, 1) / self.software.products
         };
         let logits = self.costs.memory(self.software.logit_bytes * (tokens * vocab) as f64);
-        let mut output = logits
-            + product(Product::Forward, tokens, vocab, hidden)
-            + product(Product::InputGradient, tokens, hidden, vocab);
+        let forward = product(Product::Forward, tokens, vocab, hidden);
+        let mut output = logits + forward + product(Product::InputGradient, tokens, hidden, vocab);
+        let mut weight = 0.0;
         if job.adapters.is_none() {
-            output +=
+            weight =
                 product(Product::WeightGradient, vocab, hidden, tokens) + self.accumulation(vocab * hidden);
+            output += weight;
         }
         // Rows of the table are read and written forward; their gradients are read and added backward.
-        Ends { embedding: self.costs.memory((tokens * hidden * 10) as f64), output }
+        let embedding = self.costs.memory((tokens * hidden * 10) as f64);
+        let read = embedding * 4.0 / 10.0;
+        Ends {
+            embedding: End { seconds: embedding, forward: read, weight: embedding - read },
+            // Half of the logits' traffic is that of the loss, the other half that of its gradient.
+            output: End { seconds: output, forward: forward + logits / 2.0, weight },
+        }
     }
 
     /// A message of one micro-batch to the next stage.
@@ -166,7 +260,7 @@ impl<C: Costs> Setting<'_, C> {
         let parts = if job.sequence_parallel { u64::from(job.tensor) } else { 1 };
         let bytes = (job.tokens() * self.model.hidden * 2 / parts) as f64;
         // The slowest message counts: if stages lie in several domains, one between two of them.
-        let (stride, domain) = (job.tensor * job.replicas(), self.domain());
+        let (stride, domain) = (job.stage_ranks(), self.domain());
         let group = if stride * job.pipeline > domain {
             Group { in_domain: 1, domains: 2, concurrent: stride.min(domain) }
         } else {

@@ -6,13 +6,14 @@ mod memory;
 mod models;
 mod parallel;
 mod pipelines;
+mod schedules;
 mod work;
 
 use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
     Attention, Cluster, Collective, Costs, Group, Job, Model, Overlap, Precision, Product, Recompute,
-    Software, Split,
+    Schedule, Software, Split,
 };
 
 /// Kernels that take a second for each operation, memory that costs nothing, and collectives that take a second for each
@@ -76,6 +77,7 @@ pub fn single(sequence: u64) -> Job {
         sequence_parallel: false,
         pipeline: 1,
         virtual_stages: 1,
+        schedule: Schedule::OneForwardOneBackward,
         split: Split::Even,
         context: 1,
         expert: 1,

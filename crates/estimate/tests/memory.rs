@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use syncline_estimate::activations::activations;
 use syncline_estimate::stages::in_flight;
 use syncline_estimate::{
-    Attention, Experts, Job, Latent, MemorySoftware, Model, Overlap, Precision, Recompute, Split, memory,
-    memory_by_stage,
+    Attention, Experts, Job, Latent, MemorySoftware, Model, Overlap, Precision, Recompute, Schedule, Split,
+    memory, memory_by_stage,
 };
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -53,6 +53,7 @@ fn job() -> Job {
         sequence_parallel: false,
         pipeline: 1,
         virtual_stages: 1,
+        schedule: Schedule::OneForwardOneBackward,
         split: Split::Even,
         context: 1,
         expert: 1,

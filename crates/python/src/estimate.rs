@@ -6,6 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
+use syncline_estimate::schedule::order::{Piece, Turn};
+use syncline_estimate::schedule::run::{ChunkTimes, timeline};
+use syncline_estimate::schedule::{Place, places};
 use syncline_estimate::search::{Space, search};
 use syncline_estimate::{
     Cluster, Job, Measured, Memory, MemorySoftware, Model, Software, Step, check, estimate, memory,
@@ -15,6 +18,7 @@ use syncline_kernels::Kernels;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Estimator>()?;
+    module.add_function(wrap_pyfunction!(schedule_timeline, module)?)?;
     module.add_function(wrap_pyfunction!(search_parallel, module)?)
 }
 
@@ -133,6 +137,59 @@ fn memory_parts<'py>(py: Python<'py>, found: &Memory) -> PyResult<Bound<'py, PyD
         parts.set_item(name, bytes)?;
     }
     Ok(parts)
+}
+
+/// A turn of a stage: its kind, its chunk of the model, its micro-batch, its begin and its end.
+type Turned = (&'static str, u32, u32, f64, f64);
+
+/// The turns of each stage of a pipeline, each as early as it can be, and the seconds of the step: `chunks` has the seconds of
+/// the forward pass, of gradients of inputs and of those of weights of each chunk of the model. `job` is JSON, with a schedule
+/// that divides the backward pass or goes both ways. Micro-batches of the way back of `dualpipe` follow those of the other way.
+#[pyfunction]
+fn schedule_timeline(
+    py: Python<'_>,
+    job: &str,
+    chunks: Vec<(f64, f64, f64)>,
+    message_s: f64,
+) -> PyResult<(f64, Vec<Vec<Turned>>)> {
+    let job: Job = read(job)?;
+    let found = check::schedule(&job);
+    if !found.is_empty() {
+        return Err(to_python(py, &Diagnostics(found)));
+    }
+    if !job.schedule.is_ordered() || chunks.len() != (job.pipeline * job.virtual_stages) as usize {
+        return Err(PyValueError::new_err(
+            "not a time for each chunk of a schedule with an order of its own",
+        ));
+    }
+    let times = |(forward, input, weight)| ChunkTimes { forward, input, weight, ..ChunkTimes::default() };
+    let chunks: Vec<ChunkTimes> = chunks.into_iter().map(times).collect();
+    let mut lines = Vec::new();
+    let mut seconds = 0.0_f64;
+    for (stage, turns) in (0..).zip(timeline(&job, &chunks, message_s)) {
+        let held: Vec<Place> = places(&job, stage).collect();
+        let mut line = Vec::with_capacity(turns.len());
+        for (turn, begin, end) in turns {
+            let mut add = |kind, piece: Piece| {
+                let place = held[piece.local as usize];
+                let batch = piece.micro_batch + place.way * job.micro_batches / 2;
+                line.push((kind, place.chunk, batch, begin, end));
+            };
+            match turn {
+                Turn::Forward(piece) => add("forward", piece),
+                Turn::Backward(piece) => add("backward", piece),
+                Turn::Input(piece) => add("input", piece),
+                Turn::Weight(piece) => add("weight", piece),
+                Turn::Both { forward, backward } => {
+                    add("forward", forward);
+                    add("backward", backward);
+                }
+            }
+            seconds = seconds.max(end);
+        }
+        lines.push(line);
+    }
+    Ok((seconds, lines))
 }
 
 /// A candidate: the job as JSON; seconds by part, and of these `computing`, the mean over stages; bytes by kind.

@@ -11,6 +11,8 @@ from syncline.estimate.model import model_text
 from syncline.input.base import Strict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from syncline.estimate.machines import Machine
     from syncline.models.architecture import Decoder
 
@@ -19,8 +21,21 @@ Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Recompute: TypeAlias = Literal["none", "selective", "operators", "full"]
 Split: TypeAlias = Literal["even", "ends", "cost"]
 
+Schedule: TypeAlias = Literal["gpipe", "1f1b", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"]
+
 AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
 """Axes of a job by their names in the core, and their usual short names."""
+SCHEDULES: Mapping[Schedule, str] = {
+    "gpipe": "GPipe",
+    "1f1b": "1F1B",
+    "zb-h1": "ZB-H1",
+    "zb-v": "ZB-V",
+    "dualpipe": "DualPipe",
+    "dualpipe-v": "DualPipeV",
+}
+"""Schedules of a pipeline by their names in the core, and as their papers write them.
+
+1F1B is interleaved where a stage has several chunks of layers."""
 
 
 class Overlap(Strict):
@@ -47,6 +62,8 @@ class Job(Strict):
     """Stages of the pipeline."""
     virtual_stages: Count = 1
     """Chunks of layers of each stage."""
+    schedule: Schedule = "1f1b"
+    """The order in which stages of the pipeline work."""
     split: Split = "even"
     """How layers are divided among chunks."""
     context: Count = 1
@@ -98,7 +115,9 @@ class Job(Strict):
     def axes(self) -> str:
         """The axes with more than one rank, such as ``TP 4, PP 8, DP 16``; VPP is chunks of layers of a stage."""
         found = [f"{short} {getattr(self, name)}" for name, short in AXES.items() if getattr(self, name) > 1]
-        if self.virtual_stages > 1:
+        if self.schedule != "1f1b":
+            found.append(SCHEDULES[self.schedule])
+        elif self.virtual_stages > 1:
             found.append(f"VPP {self.virtual_stages}")
         if self.zero == 3:
             found.append("ZeRO-3")

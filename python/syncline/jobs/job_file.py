@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Tag
 from pydantic.types import Discriminator
 
-from syncline.estimate.job import Overlap, Precision, Recompute, Split
+from syncline.estimate.job import Overlap, Precision, Recompute, Schedule, Split
 from syncline.input.base import Strict, form
 from syncline.input.units import Rate
 from syncline.models.architecture import Decoder
@@ -41,7 +41,11 @@ class JobParallel(Strict):
     pipeline: Ranks = 1
     """Stages of the pipeline."""
     virtual_stages: Annotated[int, Field(ge=1, le=1 << 16)] = 1
-    """Chunks of layers of each stage: 1, or more with an interleaved schedule."""
+    """Chunks of layers of each stage: 1, or more with an interleaved schedule; 2 with `zb-v` and `dualpipe-v`."""
+    schedule: Schedule = "1f1b"
+    """The order in which stages work on micro-batches. `1f1b`: interleaved with several chunks. `zb-h1`, `zb-v`:
+    gradients of weights fill the bubble. `dualpipe`, `dualpipe-v`: forward and backward passes hide each other's
+    communication."""
     split: Split = "even"
     """How layers are divided among chunks. `even`: equal numbers of layers. `ends`: embedding and output layer count as
     a layer each. `cost`: equal cost, by nanotron's rule."""

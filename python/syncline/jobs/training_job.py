@@ -162,7 +162,8 @@ def _job(found: JobFile) -> Job:
     return Job(
         **parallel.model_dump(exclude={"shard_group"}),
         data=data,
-        shard_group=parallel.shard_group or data * parallel.context,
+        # DualPipe has each part of the model in two stages.
+        shard_group=parallel.shard_group or data * parallel.context * (2 if parallel.schedule == "dualpipe" else 1),
         micro_batch=batch.micro_batch,
         micro_batches=batch.global_batch // (data * batch.micro_batch),
         sequence=batch.sequence,
@@ -230,6 +231,24 @@ def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             found=batch.global_batch,
             allowed=f"a multiple of {unit}",
             near=_multiple(batch.global_batch, unit),
+        )
+    elif parallel.schedule in ("dualpipe", "dualpipe-v"):
+        yield from _both_ways(source, found, unit)
+
+
+def _both_ways(source: Source, found: JobFile, unit: int) -> Iterator[Diagnostic]:
+    """Schedules whose micro-batches meet need two for each stage; an even number, if they come from both ends."""
+    parallel, each = found.parallel, 2 if found.parallel.schedule == "dualpipe" else 1
+    least, batches = 2 * parallel.pipeline, found.batch.global_batch // unit
+    if batches < least or batches % each:
+        yield _bad(
+            source,
+            "batch.global_batch",
+            f"the schedule {parallel.schedule} needs at least {least} micro-batches"
+            f"{', an even number' if each == 2 else ''}, and has {batches}",
+            found=found.batch.global_batch,
+            allowed=f"a multiple of {each * unit} from {least * unit}",
+            near=max(least * unit, _multiple(found.batch.global_batch, each * unit)),
         )
 
 

@@ -36,6 +36,7 @@ def job(run: Run) -> Job:
         sequence_parallel=run.sequence_parallel,
         pipeline=run.pp,
         virtual_stages=run.virtual_stages,
+        schedule="1f1b" if run.schedule is None or run.schedule == "interleaved" else run.schedule,
         split=splits.get(run.split or "even", "even"),
         context=run.cp,
         expert=run.ep,

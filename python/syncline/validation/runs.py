@@ -43,7 +43,7 @@ class Run(Strict):
     sequence_parallel: bool = False
     pp: Count = 1
     virtual_stages: Count = 1
-    schedule: Literal["1f1b", "interleaved"] | None = None
+    schedule: Literal["gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"] | None = None
     split: Literal["even", "ends", "layout", "cost", "uneven"] | None = None
     cp: Count = 1
     ep: Count = 1

@@ -27,6 +27,17 @@ class BestBy(StrEnum):
     ENERGY = "energy"
 
 
+class Schedule(StrEnum):
+    """Orders in which the stages of a pipeline work."""
+
+    GPIPE = "gpipe"
+    ONE_FORWARD_ONE_BACKWARD = "1f1b"
+    ZB_H1 = "zb-h1"
+    ZB_V = "zb-v"
+    DUALPIPE = "dualpipe"
+    DUALPIPE_V = "dualpipe-v"
+
+
 app = typer.Typer(name="design", no_args_is_help=True, help="Search for a better cluster.")
 
 
@@ -114,6 +125,10 @@ def parallel(
         int | None,
         typer.Option("--domain", metavar="N", min=1, max=100_000, help="Accelerators that NVLink joins."),
     ] = None,
+    schedule: Annotated[
+        list[Schedule] | None,
+        typer.Option("--schedule", help="Order in which pipeline stages work; repeatable (default: 1f1b)."),
+    ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many divisions to list.")] = 10,
     best_by: Annotated[
         BestBy, typer.Option("--best-by", help="What is best: the shortest, cheapest or most frugal step.")
@@ -147,6 +162,7 @@ def parallel(
             sequence=sequence,
             global_batch=global_batch,
             precision=precision.value,
+            schedules=tuple(each.value for each in schedule or [Schedule.ONE_FORWARD_ONE_BACKWARD]),
             nic_rate=nic_rate,
             domain=domain,
             top=top,

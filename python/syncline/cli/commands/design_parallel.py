@@ -14,7 +14,7 @@ from syncline.terminal.streams import console, show, show_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.estimate.job import Precision
+    from syncline.estimate.job import Precision, Schedule
 
 MOST_GPUS = 1_000_000
 """Most accelerators of a search."""
@@ -34,6 +34,7 @@ class ParallelOptions:
     sequence: int
     global_batch: int | None
     precision: Precision
+    schedules: tuple[Schedule, ...]
     nic_rate: str | None
     domain: int | None
     top: int
@@ -72,6 +73,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
         options.sequence,
         options.global_batch or _batch(counts, batch_of(counts, options.sequence)),
         precision=options.precision,
+        schedules=options.schedules,
         keep=options.top,
     )
     costs = Costs(board_power(request) if watts is None else watts, usd)

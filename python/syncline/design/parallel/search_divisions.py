@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.codes import Code
 from syncline.estimate import Job, Overlap, Software, error_bar, kind_of, mfu, model_text, tokens_per_s
-from syncline.estimate.job import AXES
+from syncline.estimate.job import AXES, SCHEDULES
 from syncline.estimate.software import choose, shipped
-from syncline.input.problem import error, raise_errors
+from syncline.input.problem import error, nearest, raise_errors
 from syncline.models import accelerators
 from syncline.quantity import counted, memory
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from syncline.estimate import ErrorBar, Machine
-    from syncline.estimate.job import Precision
+    from syncline.estimate.job import Precision, Schedule
     from syncline.models.architecture import Architecture
 
 FRAMEWORK = "megatron"
@@ -46,6 +46,8 @@ class Request:
     """Largest micro-batch, in sequences."""
     virtual_stages: int = 12
     """Most chunks of layers of a stage, in interleaved pipelines."""
+    schedules: tuple[Schedule, ...] = ("1f1b",)
+    """Orders in which the stages of a pipeline work."""
     context: int = 8
     """Largest context parallelism."""
     recompute: bool = True
@@ -141,6 +143,7 @@ def search(request: Request, software: Software | None = None) -> Found:
         measured.
     """
     _check_precision(request)
+    _check_schedules(request)
     name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
     constants = software or shipped()[name].constants
     base = Job(sequence=request.sequence, precision=request.precision, zero=1, overlap=_OVERLAP)
@@ -149,6 +152,7 @@ def search(request: Request, software: Software | None = None) -> Found:
         "global_batch": request.global_batch,
         "micro_batch": request.micro_batch,
         "virtual_stages": request.virtual_stages,
+        "schedules": request.schedules,
         "context": request.context,
         "recompute": request.recompute,
         "shard_parameters": request.shard_parameters,
@@ -192,6 +196,21 @@ def _check_precision(request: Request) -> None:
                 allowed=", ".join(able),
             )
         )
+
+
+def _check_schedules(request: Request) -> None:
+    for name in request.schedules:
+        if name not in SCHEDULES:
+            raise_errors(
+                error(
+                    Code.BAD_VALUE,
+                    "no such schedule of a pipeline",
+                    key="schedules",
+                    found=name,
+                    allowed=", ".join(SCHEDULES),
+                    nearest=nearest(name, SCHEDULES),
+                )
+            )
 
 
 def _division(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Division:
