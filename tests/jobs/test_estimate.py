@@ -289,3 +289,23 @@ def test_the_path_of_a_model_is_relative_to_the_job_file(cli: Cli):
     assert cli("estimate", "jobs/job.yaml").stdout == cli("estimate", "jobs/job.yaml").stdout
     parsed = json.loads(cli("estimate", "jobs/job.yaml", "--json").stdout)["estimate"]
     assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)
+
+
+def test_the_schema_for_editors_is_up_to_date_and_takes_job_files():
+    import jsonschema
+
+    from syncline.jobs import schema
+    from tests.conftest import ROOT
+
+    assert (ROOT / schema.FILE).read_text("utf-8") == schema.text(), "run `make schema`"
+    for values in (DENSE, EXPERTS, {**DENSE, "model": "llama3-70b"}):
+        jsonschema.validate(values, schema.build())
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**DENSE, "recompute": "ful"}, schema.build())
+
+
+def test_models_have_names():
+    assert outcome({**DENSE, "model": "llama3-70b"}) == outcome(DENSE)
+    with pytest.raises(SynclineError) as found:
+        read({**DENSE, "model": "llama-3-70b"})
+    assert found.value.diagnostics[0]["nearest"] == "llama3-70b"

@@ -10,7 +10,7 @@
 - :mod:`~syncline.jobs.launch`: commands of scripts;
 - :mod:`~syncline.jobs.settings` and :mod:`~syncline.jobs.converted`: settings of other software, and the job file of
   them;
-- :mod:`~syncline.jobs.megatron`: settings of Megatron-LM.
+- :mod:`~syncline.jobs.megatron` and :mod:`~syncline.jobs.torchtitan`: settings of these.
 """
 
 from syncline.jobs.estimation import Estimate, estimate

@@ -88,7 +88,8 @@ class JobFile(Strict):
     name: Annotated[str, Field(max_length=200)] = ""
     """Name of the job. Without it, the file's name."""
     model: ModelOfJob
-    """The model: the path of a `config.json` as Hugging Face has it, relative to the job file, or its sizes."""
+    """The model: a name such as `llama3-70b`; the path of a `config.json` as Hugging Face has it, relative to the job
+    file; or its sizes."""
     cluster: JobCluster
     """The accelerators, and the network between them."""
     framework: Framework = "megatron"

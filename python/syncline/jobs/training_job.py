@@ -19,6 +19,7 @@ from syncline.input.units import bytes_per_s
 from syncline.jobs.job_file import JobFile
 from syncline.models import accelerators
 from syncline.models.architecture import Decoder
+from syncline.models.architectures import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -150,8 +151,10 @@ def _placed(source: Source, problem: Diagnostic) -> Diagnostic:
 def _model(source: Source, found: JobFile) -> Decoder:
     if isinstance(found.model, Decoder):
         return found.model
-    from syncline.config.model_file import read_architecture
+    from syncline.config.model_file import names_file, read_architecture
 
+    if not names_file(found.model):
+        return named(found.model)
     return read_architecture(source.relative(found.model))
 
 

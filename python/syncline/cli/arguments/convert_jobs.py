@@ -64,3 +64,32 @@ def megatron(
 
     options = JobOptions(out, gpus, accelerator, tuple(ignore or ()), force=force, quiet=quiet)
     return call(source, options, vocab, env or [])
+
+
+@app.command("convert torchtitan")
+def torchtitan(
+    source: Annotated[str, typer.Argument(metavar="TOML", help="A TOML file of torchtitan.")],
+    out: Out,
+    gpus: Gpus = None,
+    accelerator: AcceleratorName = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME", help="The model, or its config.json (default: by the name and flavor in TOML)."
+        ),
+    ] = None,
+    ignore: Ignore = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> int:
+    """Convert a job of torchtitan, a TOML file, into a job file for `syncline estimate`.
+
+    Every key becomes a key of the job file, is listed in it, or is an error.
+
+    Exit status: 0 done, 2 configuration error, 3 unreadable input, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.convert_jobs import JobOptions
+    from syncline.cli.commands.convert_jobs import torchtitan as call
+
+    options = JobOptions(out, gpus, accelerator, tuple(ignore or ()), force=force, quiet=quiet)
+    return call(source, options, model)

@@ -47,6 +47,17 @@ def megatron(source: Sequence[str], options: JobOptions, vocab: int | None, env:
     return _written(found, options)
 
 
+def torchtitan(source: str, options: JobOptions, model: str | None) -> int:
+    """Converts a TOML file of torchtitan; returns the exit status."""
+    from syncline.jobs.torchtitan.conversion import convert_torchtitan
+
+    require_writable(options.out, force=options.force)
+    found = convert_torchtitan(
+        source, gpus=options.gpus, accelerator=options.accelerator, model=model, ignored=options.ignore
+    )
+    return _written(found, options)
+
+
 def _variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():

@@ -10,11 +10,12 @@ from syncline.input.node import Mark, Text
 from syncline.input.problem import error
 from syncline.input.source import read_file
 from syncline.jobs.converted import AS_ASKED, NOT_MODELLED, REPEATED, WITHOUT_EFFECT, Converted, convert
+from syncline.jobs.given import Given
 from syncline.jobs.launch.launcher import launch
 from syncline.jobs.launch.script import read_script
 from syncline.jobs.launch.words import of_arguments, of_text
 from syncline.jobs.megatron.arguments import arguments, parse
-from syncline.jobs.megatron.mapping import Given, map_settings
+from syncline.jobs.megatron.mapping import map_settings
 from syncline.jobs.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 STARTS = ("--num-layers", "--hidden-size", "--micro-batch-size", "--tensor-model-parallel-size")
 """Arguments by which the command of a training is found."""
-ACCELERATOR = "H100"
-"""The accelerator of jobs that name none."""
 
 
 def convert_megatron(
@@ -46,7 +45,7 @@ def convert_megatron(
     :param ignored: arguments to leave out, though they are unknown or refused.
     :raises SynclineError: with all arguments that cannot be used, each with its place.
     """
-    said, name, origin, mark = "--gpus", "job", "arguments of Megatron-LM", None
+    said, name, origin, mark = "", "job", "arguments of Megatron-LM", None
     if len(source) == 1 and not source[0].startswith("--"):
         path = source[0]
         name, origin = Path(path).stem, Path(path).name
@@ -66,12 +65,8 @@ def convert_megatron(
     problems = list(parsed.problems)
     if gpus is None:
         problems.append(_no_count(origin))
-    elif said == "--gpus":
-        said = f"--gpus {gpus}"
     settings = Settings(parsed.found, "Megatron-LM")
-    chosen = accelerator or ACCELERATOR
-    why = f"--accelerator {accelerator}" if accelerator else "assumed: the arguments do not name the accelerator"
-    map_settings(settings, Given(chosen, why, gpus, said, mark, vocab))
+    map_settings(settings, Given.of(accelerator, gpus, said=said, mark=mark, vocab=vocab))
     lists = {
         NOT_MODELLED: settings.rest(lambda each: each not in arguments().without_effect),
         AS_ASKED: [each.said for each in parsed.ignored],

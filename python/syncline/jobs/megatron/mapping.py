@@ -7,7 +7,6 @@ Names are those of Megatron-LM's arguments, without dashes. Defaults and rules a
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline.jobs.megatron.arguments import arguments
@@ -16,7 +15,7 @@ from syncline.jobs.megatron.pipeline_layout import chunks, split_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from syncline.input.node import Mark
+    from syncline.jobs.given import Given
     from syncline.jobs.settings import Settings
 
 TOKENIZERS: Mapping[str, tuple[int, str]] = {
@@ -27,18 +26,6 @@ TOKENIZERS: Mapping[str, tuple[int, str]] = {
 
 Sources: Radford et al. (2019); Touvron et al. (Llama 2, 2023), section 2.2.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What arguments do not say, from options of the command line."""
-
-    accelerator: str
-    accelerator_said: str
-    gpus: int | None
-    gpus_said: str
-    gpus_mark: Mark | None = None
-    vocab: int | None = None
 
 
 def map_settings(settings: Settings, given: Given) -> None:

@@ -1,0 +1,263 @@
+"""Which key of a job file each key of torchtitan's TOML file becomes.
+
+Defaults and rules are those of torchtitan 0.2: ``torchtitan/config/job_config.py``, ``torchtitan/distributed``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.models.architecture import Decoder, ExpertSizes
+from syncline.models.architectures import named
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncline.jobs.given import Given
+    from syncline.jobs.settings import Settings
+    from syncline.models.architecture import Architecture
+
+MODELS: Mapping[tuple[str, str], str] = {
+    ("llama3", "8B"): "llama3-8b",
+    ("llama3", "8B_flex"): "llama3-8b",
+    ("llama3", "8B_varlen"): "llama3-8b",
+    ("llama3", "70B"): "llama3-70b",
+    ("llama3", "405B"): "llama3-405b",
+    ("qwen3", "8B"): "qwen3-8b",
+    ("qwen3", "14B"): "qwen3-14b",
+    ("qwen3", "32B"): "qwen3-32b",
+    ("qwen3", "30B-A3B"): "qwen3-30b-a3b",
+    ("qwen3", "235B-A22B"): "qwen3-235b-a22b",
+    ("deepseek_v3", "16B"): "deepseek-v2-lite",
+    ("deepseek_v3", "236B"): "deepseek-v2",
+    ("deepseek_v3", "671B"): "deepseek-v3",
+    ("gpt_oss", "20b"): "gpt-oss-20b",
+    ("gpt_oss", "120b"): "gpt-oss-120b",
+}
+"""Models by torchtitan's names and flavors. Those of DeepSeek-V3's code are of versions 2 and 3.
+
+Source: ``torchtitan/models/*/__init__.py``.
+"""
+SCHEDULES = ("1F1B", "Interleaved1F1B")
+"""Schedules of pipelines that estimates have."""
+_DEFAULT = "default of torchtitan"
+
+
+def map_settings(settings: Settings, given: Given) -> None:
+    """Adds a line for each key of the job file, and notes problems."""
+    layers = _model(settings, given)
+    degree = {
+        name: settings.whole(f"parallelism.{name}_degree", 1) or 1
+        for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel_replicate")
+    }
+    tensor, pipeline = degree["tensor_parallel"], degree["pipeline_parallel"]
+    context, replicate = degree["context_parallel"], degree["data_parallel_replicate"]
+    shard = settings.whole("parallelism.data_parallel_shard_degree", -1, least=-1)
+    inner = tensor * pipeline * context
+    gpus, said = given.gpus, given.gpus_said
+    if gpus is None and shard is not None and shard > 0:
+        gpus, said = inner * replicate * shard, "the product of all degrees"
+    settings.put("cluster.accelerator", given.accelerator, note=given.accelerator_said)
+    if gpus is None:
+        settings.problem("gpus", "the number of accelerators is not in the file", help="add --gpus N")
+        gpus = inner * replicate
+    settings.put("cluster.gpus", gpus, note=said)
+    settings.put("framework", "torchtitan")
+    if shard is None or shard < 1:
+        shard = max(gpus // (inner * replicate), 1)
+    elif gpus != inner * replicate * shard:
+        settings.problem(
+            "parallelism.data_parallel_shard_degree",
+            f"the product of all degrees is not {gpus} accelerators",
+            allowed=str(max(gpus // (inner * replicate), 1)),
+        )
+    _parallel(settings, tensor, pipeline, context, replicate, shard, layers)
+    _batch(settings, pipeline, replicate * shard)
+    _training(settings)
+    _overlap(settings, shard * context > 1 or replicate > 1)
+
+
+def _model(settings: Settings, given: Given) -> int | None:
+    """Sets the model; returns its number of layers, if it is known."""
+    names = ("model.name", "model.flavor")
+    name, flavor = settings.word(names[0]), settings.word(names[1])
+    if given.model is not None:
+        settings.put("model", given.model, note=f"--model {given.model}")
+        return None
+    found = MODELS.get((str(name), str(flavor)))
+    if found is None:
+        near = ", ".join(f"{a} {b}" for a, b in MODELS if a == name) or ", ".join(sorted({a for a, _ in MODELS}))
+        settings.problem(
+            names[1] if settings.has(names[1]) else names[0],
+            f"the sizes of `{name} {flavor}` are in torchtitan's code",
+            allowed=near,
+            help="add --model NAME, a model's name or the path of its config.json",
+        )
+        return None
+    model = named(found)
+    if model.prediction_layers:
+        sizes = Decoder.model_validate(
+            {key: value for key, value in model.model_dump().items() if key in Decoder.model_fields}
+            | {"prediction_layers": 0, "experts": _expert_sizes(model)}
+        )
+        said = f"{found}, which torchtitan trains without multi-token prediction"
+        for key, value in sizes.model_dump(exclude_defaults=True).items():
+            for inner, each in value.items() if isinstance(value, dict) else [("", value)]:
+                settings.put(f"model.{key}.{inner}".rstrip("."), each, *names, note=said if key == "hidden" else "")
+    else:
+        settings.put("model", found, *names)
+    return model.layers
+
+
+def _expert_sizes(model: Architecture) -> dict[str, Any] | None:
+    return None if model.experts is None else model.experts.model_dump(include=set(ExpertSizes.model_fields))
+
+
+def _parallel(
+    settings: Settings, tensor: int, pipeline: int, context: int, replicate: int, shard: int, layers: int | None
+) -> None:
+    settings.put("parallel.tensor", tensor, "parallelism.tensor_parallel_degree")
+    if tensor > 1:
+        settings.put("parallel.sequence_parallel", tensor > 1, note="torchtitan's tensor parallelism has it")
+    settings.put("parallel.pipeline", pipeline, "parallelism.pipeline_parallel_degree")
+    _stages(settings, pipeline, layers)
+    settings.put("parallel.context", context, "parallelism.context_parallel_degree")
+    expert = settings.whole("parallelism.expert_parallel_degree", 1) or 1
+    inside = settings.whole("parallelism.expert_tensor_parallel_degree", 1) or 1
+    if expert > 1:
+        settings.put("parallel.expert", expert, "parallelism.expert_parallel_degree")
+    if inside > 1:
+        settings.put("parallel.expert_tensor", inside, "parallelism.expert_tensor_parallel_degree")
+    keeps = settings.word("parallelism.fsdp_reshard_after_forward", "default", "always", "never", default="default")
+    names = (
+        "parallelism.data_parallel_shard_degree",
+        "parallelism.data_parallel_replicate_degree",
+        "parallelism.fsdp_reshard_after_forward",
+    )
+    divided = shard * context > 1 or replicate == 1
+    note = "" if settings.said(*names) else f"{_DEFAULT}: FSDP over all data-parallel ranks"
+    settings.put("parallel.zero", 2 if keeps == "never" and divided else 3 if divided else 0, *names, note=note)
+    if keeps == "always" and pipeline > 1:
+        settings.warnings.append("fsdp_reshard_after_forward: estimates keep the parameters of a pipeline's stage")
+    if divided and replicate > 1:
+        settings.put("parallel.shard_group", shard * context, "parallelism.data_parallel_replicate_degree")
+
+
+def _stages(settings: Settings, pipeline: int, layers: int | None) -> None:
+    prefix = "parallelism.pipeline_parallel_"
+    less = [settings.whole(f"{prefix}{end}_stage_less_layers", 1, least=0) for end in ("first", "last")]
+    each = settings.whole(f"{prefix}layers_per_stage")
+    schedule = settings.word(f"{prefix}schedule", default="1F1B")
+    if pipeline == 1:
+        return
+    if schedule not in SCHEDULES:
+        settings.problem(
+            f"{prefix}schedule", "estimates do not have this schedule", allowed=", ".join(SCHEDULES), near="1F1B"
+        )
+        return
+    if less[0] != less[1] or less[0] not in (0, 1):
+        settings.problem(
+            f"{prefix}first_stage_less_layers" if less[0] not in (0, 1) else f"{prefix}last_stage_less_layers",
+            "estimates have stages of equal numbers of layers, or first and last ones with one layer less",
+            allowed="0 for both, or 1 for both",
+        )
+        return
+    names = (f"{prefix}first_stage_less_layers", f"{prefix}last_stage_less_layers")
+    note = "" if settings.said(*names) else _DEFAULT
+    settings.put("parallel.split", "ends" if less[0] else "even", *names, note=note)
+    chunks = 1 if schedule == "1F1B" else 2
+    why: tuple[str, ...] = (f"{prefix}schedule",)
+    if each is not None and layers:
+        # Both ends count as many layers as they have less.
+        whole = -(-(layers + 2 * (less[0] or 0)) // each)
+        if whole % pipeline or (schedule == "1F1B") != (whole == pipeline):
+            settings.problem(
+                f"{prefix}layers_per_stage",
+                f"{layers} layers make {whole} chunks, which {pipeline} stages of {schedule} cannot have",
+                allowed=f"layers for {pipeline} chunks" if schedule == "1F1B" else f"layers for {2 * pipeline} chunks",
+            )
+        else:
+            chunks, why = whole // pipeline, (*why, f"{prefix}layers_per_stage")
+    if chunks > 1:
+        settings.put("parallel.virtual_stages", chunks, *why)
+
+
+def _batch(settings: Settings, pipeline: int, replicas: int) -> None:
+    settings.put(
+        "batch.sequence",
+        settings.whole("training.seq_len", 2048),
+        "training.seq_len",
+        note="" if settings.has("training.seq_len") else _DEFAULT,
+    )
+    names = ("training.local_batch_size", "training.batch_size")
+    local = settings.whole(names[0]) or settings.whole(names[1]) or 8
+    note = "" if settings.said(*names) else _DEFAULT
+    micro = settings.whole("parallelism.pipeline_parallel_microbatch_size", 1) or 1
+    if pipeline > 1:
+        name = "parallelism.pipeline_parallel_microbatch_size"
+        settings.put("batch.micro_batch", micro, name, note="" if settings.has(name) else _DEFAULT)
+        if local % micro:
+            settings.problem(names[0], "the batch of a rank does not divide into micro-batches", allowed=f"n x {micro}")
+    else:
+        settings.put("batch.micro_batch", local, *names, note=note)
+    whole = settings.whole("training.global_batch_size", -1, least=-1)
+    if whole is not None and whole > 0:
+        settings.put("batch.global_batch", whole, "training.global_batch_size")
+    else:
+        said = f"the batch of each of {replicas} data-parallel ranks"
+        settings.put("batch.global_batch", local * replicas, *names, note=said)
+
+
+def _training(settings: Settings) -> None:
+    converters = settings.raw("model.converters") or []
+    names = [str(each) for each in converters] if isinstance(converters, list) else []
+    old = settings.flag("float8.enable_float8_linear")
+    kind = settings.word("training.mixed_precision_param", "bfloat16", "float32", default="bfloat16")
+    if kind == "float32":
+        settings.problem(
+            "training.mixed_precision_param", "training in 32 bits cannot be estimated", allowed="bfloat16"
+        )
+    if any("mx" in each.split(".") for each in names):
+        settings.put("precision", "mxfp8", "model.converters")
+    elif old or any("float8" in each for each in names):
+        settings.put("precision", "fp8", "model.converters", "float8.enable_float8_linear")
+    else:
+        note = "" if settings.has("training.mixed_precision_param") else _DEFAULT
+        settings.put("precision", "bf16", "training.mixed_precision_param", note=note)
+    settings.put("gradients", "fp32", note="torchtitan reduces gradients in 32 bits")
+    optimizer = settings.word("optimizer.name", default="AdamW")
+    if optimizer not in ("Adam", "AdamW"):
+        settings.problem("optimizer.name", "estimates have the optimizer Adam alone", allowed="Adam, AdamW")
+    _recompute(settings)
+    settings.put("attention", "fused", note="scaled_dot_product_attention")
+
+
+def _recompute(settings: Settings) -> None:
+    names = ("activation_checkpoint.mode", "activation_checkpoint.selective_ac_option")
+    mode = settings.word(names[0], "none", "full", "selective", "memory_budget", default="selective")
+    option: Any = settings.raw(names[1])
+    option = "2" if option is None else str(option)
+    note = "" if settings.has(names[0]) else _DEFAULT
+    if mode in ("none", "full"):
+        settings.put("recompute", mode, *names)
+    elif mode == "selective" and option == "op":
+        settings.put("recompute", "operators", *names, note=note)
+    elif mode == "selective" and option == "1":
+        settings.put("recompute", "full", *names, note=note)
+    elif mode == "selective":
+        settings.problem(
+            names[1],
+            f"estimates recompute every layer, or in each every second product, and not every layer of {option}",
+            allowed="op, 1",
+            help='write mode = "full", or selective_ac_option = "op"',
+        )
+    else:
+        settings.problem(names[0], "what a budget of memory recomputes is not known", allowed="none, selective, full")
+
+
+def _overlap(settings: Settings, exchanges: bool) -> None:  # noqa: FBT001 - private
+    tensor = settings.flag("parallelism.enable_async_tensor_parallel")
+    settings.put("overlap.tensor", tensor, "parallelism.enable_async_tensor_parallel")
+    settings.put("overlap.gradients", exchanges, note="FSDP reduces gradients during the backward pass")
+    settings.put("overlap.parameters", exchanges, note="FSDP gathers the next layer during a layer")
+    settings.put("overlap.pipeline", value=False)
