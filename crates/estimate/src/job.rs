@@ -1,6 +1,7 @@
 //! How a model is trained.
 
 use serde::{Deserialize, Serialize};
+use syncline_kernels::Library;
 
 /// How ranks divide the work, and in which batches they do it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -46,6 +47,9 @@ pub struct Job {
     pub recompute: Recompute,
     /// Whether one kernel computes attention without writing its scores (FlashAttention).
     pub fused_attention: bool,
+    /// Whose kernels compute it, if not those that the software takes by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attention_library: Option<Library>,
     /// What overlaps with computing.
     pub overlap: Overlap,
     /// Rank of adapters, if only these are trained (LoRA).

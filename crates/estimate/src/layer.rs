@@ -171,7 +171,8 @@ impl<C: Costs> Setting<'_, C> {
         let Some(attention) = work.attention else { return 0.0 };
         let parts = f64::from(self.job.context);
         let seconds = if self.job.fused_attention {
-            self.costs.attention(AttentionWork { backward, ..attention }) / parts
+            let library = self.job.attention_library.unwrap_or(self.software.attention_library);
+            self.costs.attention(AttentionWork { backward, library, ..attention }) / parts
         } else {
             // Batched products for scores and for values; two of each in the backward pass. Scores are written, scaled and
             // masked, normalised, dropped out, and read again.

@@ -2,6 +2,7 @@
 
 use crate::job::Precision;
 use serde::Deserialize;
+use syncline_kernels::Library;
 
 /// Which of the three matrix products of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub struct AttentionWork {
     pub window: u64,
     /// Whether it is the backward pass.
     pub backward: bool,
+    /// Whose kernel computes it.
+    pub library: Library,
 }
 
 /// Times of kernels and collectives on a cluster, in seconds.
@@ -116,6 +119,9 @@ pub struct Software {
     pub expert_products: f64,
     /// The same for attention.
     pub attention: f64,
+    /// Whose kernels compute attention, in jobs that do not say it.
+    #[serde(default)]
+    pub attention_library: Library,
     /// Bytes that operations between products move, over those of kernels that fuse all that can be fused.
     pub element_wise: f64,
     /// Bytes that the output layer and the loss move for each logit, forward and backward.

@@ -68,7 +68,7 @@ impl Costs for Measured {
             pass: if work.backward { Pass::Backward } else { Pass::Forward },
             prepare: false,
         };
-        let seconds = self.attention.time(shape).seconds;
+        let seconds = self.attention.time_by(work.library, shape).seconds;
         if equal { seconds } else { seconds * (work.key_dim + work.value_dim) as f64 / (2 * HEAD) as f64 }
     }
 

@@ -105,6 +105,7 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
         value_dim,
         window: model.window(layer).unwrap_or(0),
         backward: false,
+        library: job.attention_library.unwrap_or_default(),
     });
     if !job.fused_attention {
         work.scores =

@@ -15,6 +15,7 @@ use syncline_estimate::{
     Attention, Cluster, Collective, Costs, Group, Job, Model, Overlap, Precision, Product, Recompute,
     Schedule, Software, Split,
 };
+use syncline_kernels::Library;
 
 /// Kernels that take a second for each operation, memory that costs nothing, and collectives that take a second for each
 /// byte; it notes the collectives.
@@ -92,6 +93,7 @@ pub fn single(sequence: u64) -> Job {
         gradient_bytes: 4,
         recompute: Recompute::None,
         fused_attention: true,
+        attention_library: None,
         overlap: Overlap::default(),
         adapters: None,
     }
@@ -103,6 +105,7 @@ pub const PLAIN: Software = Software {
     narrow_products: 1.0,
     expert_products: 1.0,
     attention: 1.0,
+    attention_library: Library::Measured,
     element_wise: 1.0,
     logit_bytes: 0.0,
     fused_accumulation: true,

@@ -68,6 +68,7 @@ fn job() -> Job {
         gradient_bytes: 4,
         recompute: Recompute::None,
         fused_attention: false,
+        attention_library: None,
         overlap: Overlap::default(),
         adapters: None,
     }

@@ -8,14 +8,47 @@
 //! last tiles: the longest tile adds to the mean load. The time is the 4-norm of this and of the memory's traffic.
 //!
 //! The backward pass is either fitted to measured kernels, too, or follows from the forward pass by the ratio of their
-//! operations and of the rates that were published for both.
+//! operations and of the rates that were published for both. Kernels of other [libraries](Library) than the measured one
+//! follow by the ratios of their rates, pass by pass.
 
 use crate::estimate::{Bound, Estimate};
 use crate::lattice::{Lattice, LatticeFile};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Most shapes of tiles, and most head sizes, in a file.
 pub const MAX_VARIANTS: usize = 16;
+/// Matrix products of the backward pass over those of the forward pass: five and two (Dao, "FlashAttention-2", 2023, 3.1).
+const BACKWARD_PRODUCTS: f64 = 2.5;
+
+/// Whose kernels compute attention.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Library {
+    /// The library whose kernels were measured.
+    #[default]
+    Measured,
+    /// `FlashAttention` as it is written in Triton, of before `FlashAttention`-2 (MPT's `attn_impl: triton`).
+    Triton,
+    /// `FlashAttention`-2, which `PyTorch`'s `scaled_dot_product_attention` has, too.
+    #[serde(rename = "flash-attention-2")]
+    FlashAttention2,
+    /// cuDNN, which Transformer Engine takes on Hopper and later.
+    Cudnn,
+}
+
+/// Rates of a library's kernels, over that of the measured forward pass.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rates {
+    /// FLOP per second of the forward pass.
+    forward: f64,
+    /// FLOP per second of the backward pass, which counts five matrix products.
+    backward: f64,
+    /// Where they come from.
+    #[serde(rename = "source")]
+    _source: String,
+}
 
 /// Direction of training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +175,9 @@ pub struct AttentionFile {
     element_bytes: f64,
     forward: FittedFile,
     backward: BackwardFile,
+    /// Rates of other libraries.
+    #[serde(default)]
+    libraries: BTreeMap<Library, Rates>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -166,6 +202,7 @@ pub struct Attention {
     element_bytes: f64,
     forward: Fitted,
     backward: Backward,
+    libraries: BTreeMap<Library, Rates>,
 }
 
 /// Times of the parts of a kernel.
@@ -334,8 +371,12 @@ impl Attention {
             }
             BackwardFile::Fitted(fitted) => Backward::Fitted(Fitted::new(*fitted)?),
         };
+        if file.libraries.values().any(|rates| !(rates.forward > 0.0 && rates.backward > 0.0)) {
+            return Err("rates of libraries are above zero".to_owned());
+        }
         let forward = Fitted::new(file.forward)?;
-        Ok(Self { multiprocessors, element_bytes: file.element_bytes, forward, backward })
+        let (element_bytes, libraries) = (file.element_bytes, file.libraries);
+        Ok(Self { multiprocessors, element_bytes, forward, backward, libraries })
     }
 
     /// The model of a device that differs only in the rate of its memory, which is `ratio` times as high.
@@ -356,14 +397,27 @@ impl Attention {
                 fitted.time(shape, self.multiprocessors, self.element_bytes)
             }
             (Pass::Backward, Backward::Rule(rule)) => {
-                let shape = AttentionShape { prepare: false, ..shape };
-                let forward = self.forward.time(shape, self.multiprocessors, self.element_bytes);
-                // The launch does not grow with the operations.
-                let launch = self.forward.constants.launch_s.min(forward.seconds);
-                let seconds = launch + (forward.seconds - launch) * rule.flop_ratio / rule.rate_ratio;
-                Estimate { seconds, extrapolates: true, ..forward }
+                self.after_forward(shape, rule.flop_ratio / rule.rate_ratio)
             }
         }
+    }
+
+    /// Time of attention by the kernels of a library. One of which the file has no rates is as fast as the measured one.
+    pub fn time_by(&self, library: Library, shape: AttentionShape) -> Estimate {
+        match (self.libraries.get(&library), shape.pass) {
+            (None, _) => self.time(shape),
+            (Some(rates), Pass::Forward) => self.after_forward(shape, 1.0 / rates.forward),
+            (Some(rates), Pass::Backward) => self.after_forward(shape, BACKWARD_PRODUCTS / rates.backward),
+        }
+    }
+
+    /// A kernel that takes `ratio` times as long as the measured forward pass.
+    fn after_forward(&self, shape: AttentionShape, ratio: f64) -> Estimate {
+        let shape = AttentionShape { prepare: false, ..shape };
+        let forward = self.forward.time(shape, self.multiprocessors, self.element_bytes);
+        // The launch does not grow with the operations.
+        let launch = self.forward.constants.launch_s.min(forward.seconds);
+        Estimate { seconds: launch + (forward.seconds - launch) * ratio, extrapolates: true, ..forward }
     }
 
     /// Time without corrections; for the backward pass, `None` if it follows by rule.
@@ -495,6 +549,23 @@ mod tests {
         close(backward.seconds, 2000e-6);
         assert!(backward.extrapolates && !model.time(AttentionShape { causal: true, ..SHAPE }).extrapolates);
         assert_eq!(model.physical(AttentionShape { pass: Pass::Backward, ..SHAPE }), None);
+    }
+
+    #[test]
+    fn other_libraries_have_their_rates() {
+        let model = device(|file| {
+            file["libraries"] =
+                serde_json::json!({ "flash-attention-2": { "forward": 0.5, "backward": 0.4, "source": "" } });
+        });
+        let backward = AttentionShape { pass: Pass::Backward, ..SHAPE };
+        // 4e10 FLOP forward at 0.5e14 FLOP/s, 10e10 backward at 0.4e14.
+        close(model.time_by(Library::FlashAttention2, SHAPE).seconds, 800e-6);
+        close(model.time_by(Library::FlashAttention2, backward).seconds, 2500e-6);
+        assert!(model.time_by(Library::FlashAttention2, SHAPE).extrapolates);
+        // Without rates, a library is the measured one.
+        for library in [Library::Cudnn, Library::Measured] {
+            assert_eq!(model.time_by(library, backward), model.time(backward));
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub mod gemm;
 pub mod lattice;
 pub mod memory_bound;
 
-pub use attention::{Attention, AttentionShape, Pass};
+pub use attention::{Attention, AttentionShape, Library, Pass};
 pub use estimate::{Bound, Estimate};
 pub use file::Kernels;
 pub use gemm::{Gemm, GemmShape, Layout};

@@ -20,6 +20,7 @@ Count = Annotated[int, Field(ge=1, lt=1 << 32)]
 Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Recompute: TypeAlias = Literal["none", "selective", "operators", "full"]
 Split: TypeAlias = Literal["even", "ends", "cost"]
+AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn"]
 
 Schedule: TypeAlias = Literal["gpipe", "1f1b", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"]
 
@@ -92,6 +93,8 @@ class Job(Strict):
     """What the backward pass computes again."""
     fused_attention: bool = True
     """Whether one kernel computes attention without writing its scores."""
+    attention_library: AttentionLibrary | None = None
+    """Whose kernels compute it, if not those that the software takes by default."""
     overlap: Overlap = Overlap()
     """What overlaps with computing."""
     adapters: Count | None = None

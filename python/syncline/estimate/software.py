@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from syncline.estimate.job import AttentionLibrary
 from syncline.files import write_whole
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
@@ -34,6 +35,8 @@ class Software(Strict):
     """The same for the products of experts, besides."""
     attention: _Rate = 1.0
     """The same for attention."""
+    attention_library: AttentionLibrary = "measured"
+    """Whose kernels compute attention: those of the library that was measured, or others by their rates."""
     element_wise: _Part = 1.0
     """Bytes that operations between products move, over those of kernels that fuse all that can be fused."""
     logit_bytes: Annotated[float, Field(ge=0, le=1000)] = 14.0

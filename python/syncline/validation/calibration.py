@@ -59,7 +59,7 @@ class Calibration:
     fitted: tuple[str, ...]
 
 
-PLAIN = Software(fused_accumulation=False, logit_bytes=20.0)
+PLAIN = Software(fused_accumulation=False, logit_bytes=20.0, attention_library="flash-attention-2")
 """PyTorch without kernels that fuse the loss or the sum of gradients."""
 CALIBRATIONS: Mapping[str, Calibration] = {
     "megatron-a100": Calibration(
@@ -73,11 +73,10 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         "h100",
         ("megatron", "maxtext"),
         ("H100", "H200", "B200", "GB200"),
-        Software(products=0.8, narrow_products=0.9, attention=1.1),
+        Software(products=0.8, narrow_products=0.9, attention_library="cudnn"),
         (
             "products",
             "narrow_products",
-            "attention",
             "element_wise",
             "tensor_exposed",
             "data_exposed",
@@ -90,6 +89,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         ("H100",),
         Software(
             products=0.8,
+            attention_library="flash-attention-2",
             fused_accumulation=False,
             element_wise=3.0,
             logit_bytes=30.0,
@@ -103,7 +103,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         ("llm-foundry",),
         ("H100", "A100"),
         PLAIN,
-        ("products", "attention", "element_wise", "layer_cpu_s", "data_exposed"),
+        ("products", "element_wise", "layer_cpu_s", "data_exposed"),
     ),
     "internevo": Calibration("fsdp", ("internevo",), ("A100",), PLAIN, ("products", "element_wise", "data_exposed")),
     "torchtitan": Calibration(

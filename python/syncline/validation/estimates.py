@@ -50,7 +50,8 @@ def job(run: Run) -> Job:
         precision=run.precision,
         gradient_bytes=4 if (run.gradient_type or "fp32") == "fp32" else 2,
         recompute=recompute,
-        fused_attention=run.attention == "flash",
+        fused_attention=run.attention != "unfused",
+        attention_library=None if run.attention == "flash" or run.attention == "unfused" else run.attention,
         overlap=Overlap(
             tensor=bool(run.overlap_tp),
             gradients=bool(run.overlap_gradients),

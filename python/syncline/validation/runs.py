@@ -59,7 +59,7 @@ class Run(Strict):
     gradient_type: Literal["fp32", "bf16", "fp16"] | None = None
     recompute: Literal["none", "selective", "full"] | None = None
     recompute_modules: Text | None = None
-    attention: Literal["flash", "unfused"] = "flash"
+    attention: Literal["flash", "unfused", "triton", "flash-attention-2", "cudnn"] = "flash"
     optimizer: Literal["adam"] = "adam"
     lora: Count | None = None
     offload: Literal["activations"] | None = None
