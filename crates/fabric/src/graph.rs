@@ -208,7 +208,8 @@ impl Graph {
         self
     }
 
-    /// Makes NPUs forward nothing for others; given paths may still lead through them.
+    /// Makes NPUs forward nothing for others; given paths may still lead through them. For a graph that has not
+    /// been asked for routes yet.
     #[must_use]
     pub fn ending_at_npus(self) -> Self {
         let passages =
@@ -638,10 +639,10 @@ mod tests {
     #[test]
     fn npus_that_only_end_paths_forward_nothing() {
         // 0-1-2 are joined directly, and 0 and 2 also over the switches 3 and 4.
-        let links = duplex(&[(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)]);
-        let graph = Graph::new(3, 2, links, Routing::Shortest).unwrap();
-        assert_eq!(hops(&graph, 0, 2, 0), [1, 2]);
-        assert_eq!(hops(&graph.ending_at_npus(), 0, 2, 0), [3, 4, 2]);
+        let links = || duplex(&[(0, 1), (1, 2), (0, 3), (3, 4), (4, 2)]);
+        let graph = || Graph::new(3, 2, links(), Routing::Shortest).unwrap();
+        assert_eq!(hops(&graph(), 0, 2, 0), [1, 2]);
+        assert_eq!(hops(&graph().ending_at_npus(), 0, 2, 0), [3, 4, 2]);
     }
 
     #[test]
