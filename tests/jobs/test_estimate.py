@@ -130,6 +130,22 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.precision": [(DENSE, {"precision": "fp8"})],
     "JobFile.gradients": [(DENSE, {"gradients": "bf16"})],
     "JobFile.recompute": [(DENSE, {"recompute": "full"}), (DENSE, {"recompute": "operators"})],
+    "JobFile.recompute_method": [
+        (changed(DENSE, recompute="full"), {"recompute_method": "block"}),
+        (
+            changed(DENSE, recompute="full", recompute_layers=2, recompute_method="block"),
+            {"recompute_method": "uniform"},
+        ),
+    ],
+    "JobFile.recompute_layers": [
+        (changed(DENSE, recompute="full", recompute_method="block"), {"recompute_layers": 3}),
+        (changed(DENSE, recompute="full", recompute_method="uniform"), {"recompute_layers": 2}),
+    ],
+    "JobFile.recompute_modules": [
+        (changed(DENSE, recompute="selective"), {"recompute_modules": [each]})
+        for each in ("core_attention", "layernorm", "mlp")
+    ]
+    + [(changed(EXPERTS, recompute="selective"), {"recompute_modules": [each]}) for each in ("moe", "moe_act")],
     "JobFile.attention": [(DENSE, {"attention": "unfused"})],
     "JobFile.lora": [(DENSE, {"lora": 16})],
     "JobFile.overlap": [(DENSE, {"overlap": {}})],
@@ -238,6 +254,9 @@ def test_frameworks_are_those_with_constants():
         ({"parallel__tensr": 3}, "parallel.tensr", "tensor"),
         ({"model__hiden": 3}, "model.hiden", "hidden"),
         ({"recompute": "ful"}, "recompute", "full"),
+        ({"recompute_method": "block"}, "recompute_method", "write recompute: full"),
+        ({"recompute": "full", "recompute_method": "block", "recompute_layers": 5}, "recompute_layers", "1 to 4"),
+        ({"recompute": "selective", "recompute_modules": ["moe"]}, "recompute_modules", "no experts"),
     ],
 )
 def test_what_cannot_run_is_named_with_its_place(tmp_path, changes, key, said):

@@ -4,7 +4,7 @@
 //! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
 //! attention, experts and fused attention, which keeps no scores, count what they have.
 
-use crate::job::{Job, Precision, Recompute};
+use crate::job::{Job, Module, Modules, Precision, Recompute, RecomputeMethod};
 use crate::machine::MemorySoftware;
 use crate::model::{Attention, Model};
 use crate::work::{LayerWork, layer_work};
@@ -25,22 +25,39 @@ pub struct Activations {
 /// Bytes of a value between products.
 const HALF: f64 = 2.0;
 
-/// Bytes that a rank keeps for `layer` and one micro-batch.
+/// Bytes that a rank keeps for `layer` and one micro-batch, as the first layer of its chunk.
 pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u32) -> Activations {
+    layer_activations(model, job, software, layer, job.computes_again(0))
+}
+
+/// The same for a layer that the backward pass computes `again`, or not.
+pub(crate) fn layer_activations(
+    model: &Model,
+    job: &Job,
+    software: &MemorySoftware,
+    layer: u32,
+    again: bool,
+) -> Activations {
     let tokens = job.tokens() as f64;
-    let token = Token { model, job, software };
+    let token = Token { model, job, software, again: Modules::default() };
     let experts = model.has_experts(layer);
     let whole = tokens * (token.attention() + token.feed_forward(experts));
     let working = tokens * token.working(experts);
     let input = tokens * token.between();
     let weights =
         if job.schedule.is_ordered() { token.products(&layer_work(model, job, layer)) } else { 0.0 };
-    match job.recompute {
-        Recompute::None => Activations { kept: whole, working, weights },
-        Recompute::Selective => {
-            Activations { kept: whole, working: working + tokens * token.scores(), weights }
+    let kept = match job.recompute {
+        Recompute::Full if again => {
+            // A group of layers keeps its input, and all of it exists while it is computed again.
+            let grouped = job.recompute_method == Some(RecomputeMethod::Uniform);
+            let group = if grouped { f64::from(job.recompute_layers.max(1)) } else { 1.0 };
+            return Activations { kept: input / group, working: working + group * whole, weights };
         }
-        Recompute::Full => Activations { kept: input, working: working + whole, weights },
+        Recompute::None | Recompute::Full => whole,
+        Recompute::Selective => {
+            let token = Token { again: job.modules_again(), ..token };
+            tokens * (token.attention() + token.feed_forward(experts))
+        }
         Recompute::Operators => {
             let products: u64 = layer_work(model, job, layer)
                 .linears
@@ -48,9 +65,10 @@ pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u
                 .map(|linear| linear.tokens * linear.outputs * linear.groups)
                 .sum();
             let kept = input + tokens * token.attention_output() + HALF * products as f64 / 2.0;
-            Activations { kept: kept.min(whole), working: working + (whole - kept).max(0.0), weights }
+            kept.min(whole)
         }
-    }
+    };
+    Activations { kept, working: working + (whole - kept), weights }
 }
 
 /// Bytes of a token in a norm, and as the input of a product, before and after the layers: the output layer keeps both.
@@ -90,6 +108,8 @@ struct Token<'a> {
     model: &'a Model,
     job: &'a Job,
     software: &'a MemorySoftware,
+    /// Parts that are not kept.
+    again: Modules,
 }
 
 impl Token<'_> {
@@ -108,7 +128,8 @@ impl Token<'_> {
     /// Input of a norm, its output, and the mask of the dropout that follows later.
     fn block(self) -> f64 {
         let mask = if self.model.dropout { self.model.hidden as f64 / parts(self.job) } else { 0.0 };
-        self.between() + self.product_input() + mask
+        let input = if self.again.has(Module::Layernorm) { 0.0 } else { self.product_input() };
+        self.between() + input + mask
     }
 
     /// Heads of this rank: of queries, and of keys and values.
@@ -130,13 +151,14 @@ impl Token<'_> {
         } else {
             0.0
         };
-        let logarithms = if self.job.fused_attention { 4.0 } else { 0.0 };
+        let computed = self.again.has(Module::CoreAttention);
+        let logarithms = if self.job.fused_attention && !computed { 4.0 } else { 0.0 };
         heads * ((HALF + copy) * value as f64 + logarithms)
     }
 
     /// Probabilities of attention that is not fused; with dropout, its mask and its output too.
     fn scores(self) -> f64 {
-        if self.job.fused_attention {
+        if self.job.fused_attention || self.again.has(Module::CoreAttention) {
             return 0.0;
         }
         let bytes = if self.model.dropout { 5.0 } else { 2.0 };
@@ -154,11 +176,12 @@ impl Token<'_> {
                 let (nope, value) = (latent.nope_dim as f64, latent.value_dim as f64);
                 // Compressed queries, keys and values, before and after their norms; keys are a copy with positions.
                 let compressed = 2.0 * (latent.query_rank + latent.kv_rank) as f64 + latent.rope_dim as f64;
-                HALF * (compressed / parts(self.job) + heads * (2.0 * key + nope + value))
+                let projected =
+                    if self.again.has(Module::MlaUpProj) { 0.0 } else { heads * (2.0 * key + nope + value) };
+                HALF * (compressed / parts(self.job) + projected)
             }
         };
-        let scores = if self.job.recompute == Recompute::Selective { 0.0 } else { self.scores() };
-        self.block() + inputs + self.attention_output() + scores
+        self.block() + inputs + self.attention_output() + self.scores()
     }
 
     /// What the gradients of weights need in a layer with this work: 32 `s b h` bytes in a GPT layer (Qi et al. 2024, 2.2). With
@@ -177,9 +200,14 @@ impl Token<'_> {
         linears.sum()
     }
 
+    /// The input of the second product of a block.
+    fn activated(self, elements: f64) -> f64 {
+        operand_bytes(self.job.precision, self.software) * elements
+    }
+
     /// Outputs of the first product, and the input of the second.
     fn expanded(self, elements: f64) -> f64 {
-        let input = operand_bytes(self.job.precision, self.software) * elements;
+        let input = self.activated(elements);
         match (self.model.gated, self.software.fused_gate) {
             (false, _) => HALF * elements + input,
             (true, true) => 2.0 * HALF * elements + input,
@@ -191,13 +219,21 @@ impl Token<'_> {
         let tensor = f64::from(self.job.tensor);
         match self.model.experts {
             Some(experts) if has_experts => {
+                if self.again.has(Module::Moe) {
+                    return self.block();
+                }
+                let elements = self.expert_elements();
+                let activated = if self.again.has(Module::MoeAct) { self.activated(elements) } else { 0.0 };
+                let shared =
+                    if self.again.has(Module::SharedExperts) { 0.0 } else { experts.shared_ffn as f64 };
                 // Inputs in the order of experts, and outputs, which are weighted; the router's scores and weights.
-                let routed = 2.0 * HALF * self.model.hidden as f64 + self.expanded(self.expert_elements());
+                let routed = 2.0 * HALF * self.model.hidden as f64 + self.expanded(elements) - activated;
                 self.block()
-                    + self.expanded(experts.shared_ffn as f64 / tensor)
+                    + self.expanded(shared / tensor)
                     + self.routed() * routed
                     + 2.0 * 4.0 * experts.count as f64 / tensor
             }
+            _ if self.again.has(Module::Mlp) => self.block(),
             _ => self.block() + self.expanded(self.model.ffn as f64 / tensor),
         }
     }

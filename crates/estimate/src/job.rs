@@ -45,6 +45,15 @@ pub struct Job {
     pub gradient_bytes: u8,
     /// What the backward pass computes again.
     pub recompute: Recompute,
+    /// Which layers, if whole layers are computed again; without it each of them, one by one.
+    #[serde(default)]
+    pub recompute_method: Option<RecomputeMethod>,
+    /// Layers of a group, or the first ones of each chunk, as the method says.
+    #[serde(default = "one")]
+    pub recompute_layers: u32,
+    /// Which parts of a layer, if selected ones are; without any, scores of attention that is not fused.
+    #[serde(default)]
+    pub recompute_modules: Modules,
     /// Whether one kernel computes attention without writing its scores (FlashAttention).
     pub fused_attention: bool,
     /// Whose kernels compute it, if not those that the software takes by default.
@@ -149,12 +158,102 @@ impl Schedule {
 pub enum Recompute {
     /// Nothing.
     None,
-    /// Scores of attention that is not fused (Korthikanti et al. 2022, section 5); nothing if it is.
+    /// Chosen parts of each layer; scores of attention that is not fused, if none are chosen (Korthikanti et al. 2022,
+    /// section 5).
     Selective,
     /// Every second matrix product, and all operations between products (torchtitan's selective recomputation).
     Operators,
     /// Whole layers, of which only the inputs are kept.
     Full,
+}
+
+const fn one() -> u32 {
+    1
+}
+
+/// Which layers are computed again (`--recompute-method` of Megatron-LM, with `--recompute-num-layers`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecomputeMethod {
+    /// All, in groups: only the input of each group is kept, and a group is computed again at once.
+    Uniform,
+    /// The first ones of each chunk, one by one.
+    Block,
+}
+
+/// A part of a layer that can be computed again alone (`--recompute-modules` of Megatron Core).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Module {
+    /// Attention between the products of queries, keys and values and that of outputs.
+    CoreAttention,
+    /// Both norms.
+    Layernorm,
+    /// Queries, keys and values of latent attention, from their compressed forms.
+    MlaUpProj,
+    /// The dense feed-forward block.
+    Mlp,
+    /// Experts, shared ones, router and both exchanges of tokens.
+    Moe,
+    /// Activations of experts, between their products.
+    MoeAct,
+    /// The feed-forward block that all tokens go to, beside experts.
+    SharedExperts,
+}
+
+/// Parts of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(from = "Vec<Module>", into = "Vec<Module>")]
+pub struct Modules(u8);
+
+impl Modules {
+    /// Whether a part is among them.
+    pub const fn has(self, module: Module) -> bool {
+        self.0 & 1 << module as u8 != 0
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Vec<Module>> for Modules {
+    fn from(modules: Vec<Module>) -> Self {
+        Self(modules.into_iter().fold(0, |all, each| all | 1 << each as u8))
+    }
+}
+
+impl From<Modules> for Vec<Module> {
+    fn from(modules: Modules) -> Self {
+        Module::ALL.into_iter().filter(|each| modules.has(*each)).collect()
+    }
+}
+
+impl Module {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::CoreAttention,
+        Self::Layernorm,
+        Self::MlaUpProj,
+        Self::Mlp,
+        Self::Moe,
+        Self::MoeAct,
+        Self::SharedExperts,
+    ];
+
+    /// The name in jobs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CoreAttention => "core_attention",
+            Self::Layernorm => "layernorm",
+            Self::MlaUpProj => "mla_up_proj",
+            Self::Mlp => "mlp",
+            Self::Moe => "moe",
+            Self::MoeAct => "moe_act",
+            Self::SharedExperts => "shared_experts",
+        }
+    }
 }
 
 /// How layers are divided among the chunks of a pipeline.
@@ -192,6 +291,24 @@ impl Job {
     /// Ranks that have the same gradients to sum.
     pub const fn replicas(&self) -> u32 {
         self.data * self.context * self.schedule.ways()
+    }
+
+    /// Parts of a layer that the backward pass computes again.
+    pub fn modules_again(&self) -> Modules {
+        match self.recompute {
+            Recompute::Selective if !self.recompute_modules.is_empty() => self.recompute_modules,
+            Recompute::Selective if !self.fused_attention => vec![Module::CoreAttention].into(),
+            _ => Modules::default(),
+        }
+    }
+
+    /// Whether the backward pass computes all of a layer again, which is the `nth` of its chunk.
+    pub const fn computes_again(&self, nth: u32) -> bool {
+        matches!(self.recompute, Recompute::Full)
+            && match self.recompute_method {
+                Some(RecomputeMethod::Block) => nth < self.recompute_layers,
+                Some(RecomputeMethod::Uniform) | None => true,
+            }
     }
 
     /// Ranks of a stage.

@@ -88,22 +88,22 @@ impl<C: Costs> Setting<'_, C> {
         self.cluster.domain.min(self.job.ranks())
     }
 
-    /// The time of a layer.
-    pub(crate) fn layer(&self, number: u32) -> Layer {
+    /// The time of a layer, which the backward pass computes again or not.
+    pub(crate) fn layer(&self, number: u32, again: bool) -> Layer {
         let work = layer_work(self.model, self.job, number);
         let forward = self.forward(&work);
         let (mut backward, weight_s) = self.backward(&work, &forward);
         match self.job.recompute {
-            Recompute::Full => backward += forward,
-            Recompute::Selective if work.scores > 0 => backward.attention += forward.attention,
+            Recompute::Full if again => backward += forward,
+            Recompute::Selective => backward += self.parts_again(&work, &forward),
             Recompute::Operators => {
                 backward.products += forward.products / 2.0;
                 backward.element_wise += forward.element_wise;
             }
-            Recompute::None | Recompute::Selective => {}
+            Recompute::None | Recompute::Full => {}
         }
         // The processor launches kernels while the accelerator computes; it is late where kernels are short.
-        let passes = if self.job.recompute == Recompute::Full { 4.0 / 3.0 } else { 1.0 };
+        let passes = if again { 4.0 / 3.0 } else { 1.0 };
         let least = self.software.layer_cpu_s * passes;
         backward.launch = (least - forward.seconds() - backward.seconds()).max(0.0);
         if self.job.pipeline > 1 && self.job.ranks() > self.cluster.domain {
@@ -156,7 +156,7 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
-        let Linear { tokens, inputs, outputs, groups } = *linear;
+        let Linear { tokens, inputs, outputs, groups, .. } = *linear;
         let (m, n, k) = match product {
             Product::Forward => (tokens, outputs, inputs),
             Product::InputGradient => (tokens, inputs, outputs),
@@ -201,6 +201,20 @@ impl<C: Costs> Setting<'_, C> {
     /// Collectives of tensor parallelism in one pass: an all-gather and a reduce-scatter, or an all-reduce, around
     /// attention and around the feed-forward block (Korthikanti et al. 2022, 4.2.2).
     fn tensor(&self, work: &LayerWork) -> f64 {
+        // Experts that no ranks divide take the tokens as they are divided: nothing is gathered around them.
+        self.around_block(work) + self.tensor_pair()
+    }
+
+    /// Those around the feed-forward block.
+    pub(crate) fn around_block(&self, work: &LayerWork) -> f64 {
+        let alone = work.expert_parameters > 0
+            && self.job.expert_tensor == 1
+            && self.model.experts.is_none_or(|experts| experts.shared_ffn == 0);
+        if alone { 0.0 } else { self.tensor_pair() }
+    }
+
+    /// What a rank gathers before a block, and reduces after it, where that is not hidden.
+    fn tensor_pair(&self) -> f64 {
         let job = self.job;
         if job.tensor < 2 {
             return 0.0;
@@ -213,12 +227,7 @@ impl<C: Costs> Setting<'_, C> {
         } else {
             self.costs.collective(Collective::AllReduce, bytes, group)
         };
-        // Experts that no ranks divide take the tokens as they are divided: nothing is gathered around them.
-        let alone = work.expert_parameters > 0
-            && job.expert_tensor == 1
-            && self.model.experts.is_none_or(|experts| experts.shared_ffn == 0);
-        let pairs = if alone { 1.0 } else { 2.0 };
-        pairs * pair * if job.overlap.tensor { self.software.tensor_exposed } else { 1.0 }
+        pair * if job.overlap.tensor { self.software.tensor_exposed } else { 1.0 }
     }
 
     /// Keys and values go around the ranks of a sequence while these compute with the ones that they have: `times` as many

@@ -8,6 +8,7 @@
 //! - [`machine`]: what kernels and collectives take, which callers supply, and the constants of machine and software;
 //! - [`work`]: the kernels of a layer on one rank;
 //! - [`layer`]: the time of a layer, forward and backward, with the collectives that it waits for;
+//! - `recompute`: what parts of a layer take if the backward pass computes them again;
 //! - [`stages`]: layers divided among the stages of a pipeline, and the time of GPipe, 1F1B and interleaving;
 //! - [`schedule`]: schedules that divide the backward pass or go both ways: their orders, executed;
 //! - [`exchange`]: gradients and parameters among data-parallel ranks;
@@ -30,13 +31,14 @@ pub mod machine;
 pub mod measured;
 pub mod memory;
 pub mod model;
+mod recompute;
 pub mod schedule;
 pub mod search;
 pub mod stages;
 pub mod step;
 pub mod work;
 
-pub use job::{Job, Overlap, Precision, Recompute, Schedule, Split};
+pub use job::{Job, Module, Modules, Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split};
 pub use machine::{Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
 pub use measured::Measured;
 pub use memory::{Memory, memory, memory_by_stage};

@@ -4,11 +4,14 @@
 //! stage and the micro-batches in flight. The peak is at the beginning of a backward pass: in the last stage all logits exist
 //! then, in others the gradients of a layer.
 
-use crate::activations::{activations, embedding, embedding_weights, output_layer, output_weights};
+use crate::activations::{
+    Activations, embedding, embedding_weights, layer_activations, output_layer, output_weights,
+};
 use crate::exchange::Held;
-use crate::job::Job;
+use crate::job::{Job, Schedule};
 use crate::machine::MemorySoftware;
 use crate::model::Model;
+use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
 use crate::stages::{Block, divide, divide_chunks, in_flight};
 use crate::work::layer_work;
@@ -78,7 +81,11 @@ pub fn memory(model: &Model, job: &Job, software: &MemorySoftware) -> Memory {
 /// The memory of a rank of each stage.
 pub fn memory_by_stage(model: &Model, job: &Job, software: &MemorySoftware) -> Vec<Memory> {
     let (chunks, stages) = (divide_chunks(model, job), divide(model, job));
-    (0..).zip(&stages).map(|(number, blocks)| stage(model, job, software, number, blocks, &chunks)).collect()
+    let kinds = Kinds::of_model(model, job, software);
+    (0..)
+        .zip(&stages)
+        .map(|(number, blocks)| stage(model, job, software, number, blocks, &chunks, &kinds))
+        .collect()
 }
 
 /// Bytes of both moments of Adam, and of the parameters that it updates.
@@ -88,6 +95,31 @@ const MASTER: f64 = 4.0;
 /// Bytes of a parameter in the type of products.
 const HALF: f64 = 2.0;
 
+/// What layers keep: those without experts and those with, as they are and as they are computed again.
+struct Kinds<'a> {
+    model: &'a Model,
+    kept: [[Activations; 2]; 2],
+}
+
+impl<'a> Kinds<'a> {
+    fn of_model(model: &'a Model, job: &Job, software: &MemorySoftware) -> Self {
+        let kept = [false, true].map(|experts| {
+            let layer = (0..model.layers).find(|layer| model.has_experts(*layer) == experts);
+            [false, true].map(|again| {
+                layer.map_or_else(Activations::default, |layer| {
+                    layer_activations(model, job, software, layer, again)
+                })
+            })
+        });
+        Self { model, kept }
+    }
+
+    fn of(&self, layer: u32, again: bool) -> Activations {
+        // Layers of multi-token prediction are like the last layer.
+        self.kept[usize::from(self.model.has_experts(layer.min(self.model.layers - 1)))][usize::from(again)]
+    }
+}
+
 fn stage(
     model: &Model,
     job: &Job,
@@ -95,50 +127,56 @@ fn stage(
     number: u32,
     blocks: &[Block],
     chunks: &[Vec<Block>],
+    kinds: &Kinds,
 ) -> Memory {
     let held = Held::of(model, job, blocks);
     let States { weights, gradients, optimizer, gathered } = states(model, job, software, held, blocks);
     let batches = in_flight(job, number);
     let (mut kept, mut logits, mut working) = (0.0, 0.0, 0.0_f64);
-    // Layers are of two kinds at most.
-    let kinds = [false, true].map(|experts| {
-        (0..model.layers)
-            .find(|layer| model.has_experts(*layer) == experts)
-            .map(|layer| activations(model, job, software, layer))
-            .unwrap_or_default()
-    });
-    let kind = |layer: u32| kinds[usize::from(model.has_experts(layer.min(model.layers - 1)))];
     let losses = f64::from(1 + model.prediction_layers);
-    for block in blocks {
-        match *block {
-            Block::Embedding => kept += batches * embedding(model, job),
-            Block::Layer(layer) => {
-                kept += batches * kind(layer).kept;
-                working = working.max(kind(layer).working);
-            }
-            Block::Output => {
-                let vocab = model.vocab as f64 / f64::from(job.tensor);
-                kept += losses * output_layer(model, job);
-                logits += losses * software.logit_bytes * job.tokens() as f64 * vocab;
+    for place in places(job, number) {
+        let mut nth = 0;
+        for block in &chunks[place.chunk as usize] {
+            match *block {
+                Block::Embedding => kept += batches * embedding(model, job),
+                Block::Layer(layer) => {
+                    let found = kinds.of(layer, job.computes_again(nth));
+                    kept += batches * found.kept;
+                    working = working.max(found.working);
+                    nth += 1;
+                }
+                Block::Output => {
+                    let vocab = model.vocab as f64 / f64::from(job.tensor);
+                    // Only with GPipe does a forward pass come before the last one's loss has gone backward.
+                    let batches = if job.schedule == Schedule::GPipe { batches } else { 1.0 };
+                    kept += batches * losses * output_layer(model, job);
+                    logits += batches * losses * software.logit_bytes * job.tokens() as f64 * vocab;
+                }
             }
         }
     }
     if job.schedule.is_ordered() {
-        let bytes = |block: &Block| match *block {
-            Block::Embedding => {
-                ChunkBytes { forward: embedding(model, job), weight: embedding_weights(model, job) }
+        let bytes = |blocks: &Vec<Block>| {
+            let (mut all, mut nth) = (ChunkBytes::default(), 0);
+            for block in blocks {
+                all = all.and(match *block {
+                    Block::Embedding => {
+                        ChunkBytes { forward: embedding(model, job), weight: embedding_weights(model, job) }
+                    }
+                    Block::Layer(layer) => {
+                        let found = kinds.of(layer, job.computes_again(nth));
+                        nth += 1;
+                        ChunkBytes { forward: found.kept, weight: found.weights }
+                    }
+                    Block::Output => ChunkBytes {
+                        forward: losses * output_layer(model, job),
+                        weight: losses * output_weights(model, job),
+                    },
+                });
             }
-            Block::Layer(layer) => ChunkBytes { forward: kind(layer).kept, weight: kind(layer).weights },
-            Block::Output => ChunkBytes {
-                forward: losses * output_layer(model, job),
-                weight: losses * output_weights(model, job),
-            },
+            all
         };
-        let chunks: Vec<ChunkBytes> = chunks
-            .iter()
-            .map(|blocks| blocks.iter().map(bytes).fold(ChunkBytes::default(), ChunkBytes::and))
-            .collect();
-        kept = peak(job, number, &chunks);
+        kept = peak(job, number, &chunks.iter().map(bytes).collect::<Vec<_>>());
     }
     let working = (working - logits).max(0.0);
     let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };

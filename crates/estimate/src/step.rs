@@ -137,21 +137,22 @@ pub fn estimate<C: Costs>(
     let setting = Setting { model, job, cluster, software, costs };
     let chunks = divide_chunks(model, job);
     let mut kinds: Vec<(Kind, Layer)> = Vec::with_capacity(3);
-    let mut layer = |number: u32| {
+    let mut layer = |number: u32, again: bool| {
         // Layers of multi-token prediction are like the last layer.
         let number = number.min(model.layers - 1);
-        let kind = (model.has_experts(number), model.window(number));
+        let kind = (model.has_experts(number), model.window(number), again);
         if let Some((_, found)) = kinds.iter().find(|(each, _)| *each == kind) {
             return *found;
         }
-        let found = setting.layer(number);
+        let found = setting.layer(number, again);
         kinds.push((kind, found));
         found
     };
     let ends = setting.ends();
     let losses = f64::from(1 + model.prediction_layers);
-    let mut add =
-        |part: &mut Part, blocks: &[Block]| part.add(blocks, |number, _| layer(number), ends, losses);
+    let mut add = |part: &mut Part, blocks: &[Block]| {
+        part.add(blocks, |number, nth| layer(number, job.computes_again(nth)), ends, losses)
+    };
     let mut stages = vec![Part::default(); job.pipeline.max(1) as usize];
     for (stage, part) in (0..).zip(&mut stages) {
         for place in places(job, stage) {
@@ -208,8 +209,8 @@ pub fn estimate<C: Costs>(
     }
 }
 
-/// What the time of a layer depends on: experts, and the window of attention.
-type Kind = (bool, Option<u64>);
+/// What the time of a layer depends on: experts, the window of attention, and whether it is computed again.
+type Kind = (bool, Option<u64>, bool);
 
 fn scaled(pass: Pass, by: f64) -> Pass {
     Pass {

@@ -15,6 +15,23 @@ pub struct Linear {
     pub outputs: u64,
     /// Number of such layers that one kernel computes, each with tokens of its own.
     pub groups: u64,
+    /// What it is a part of.
+    pub part: Part,
+}
+
+/// The part of a layer that a product belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Attention.
+    Attention,
+    /// Queries, keys and values from their compressed forms.
+    UpProjection,
+    /// The dense feed-forward block.
+    Dense,
+    /// The one beside experts.
+    Shared,
+    /// Experts.
+    Experts,
 }
 
 /// What a rank computes in a layer, for one micro-batch.
@@ -47,11 +64,11 @@ pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
     match model.experts {
         Some(found) if experts => {
             if found.shared_ffn > 0 {
-                feed_forward(model, job.tokens(), found.shared_ffn / tensor, 1, &mut work);
+                feed_forward(model, job.tokens(), found.shared_ffn / tensor, 1, Part::Shared, &mut work);
             }
             routed(model, job, &mut work);
         }
-        _ => feed_forward(model, job.tokens(), model.ffn / tensor, 1, &mut work),
+        _ => feed_forward(model, job.tokens(), model.ffn / tensor, 1, Part::Dense, &mut work),
     }
     let between = if job.sequence_parallel { tensor } else { 1 };
     // Two norms read and write a token each, and two residuals read two and write one; dropout reads and writes one, and
@@ -72,14 +89,15 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             // tokens there.
             let part = if job.sequence_parallel { tokens / tensor } else { tokens };
             if latent.query_rank > 0 {
-                work.linear(part, hidden, latent.query_rank);
-                work.linear(tokens, latent.query_rank, heads * key);
+                work.linear(part, hidden, latent.query_rank, Part::Attention);
+                work.linear(tokens, latent.query_rank, heads * key, Part::UpProjection);
             } else {
-                work.linear(tokens, hidden, heads * key);
+                work.linear(tokens, hidden, heads * key, Part::Attention);
             }
-            work.linear(part, hidden, latent.kv_rank + latent.rope_dim);
-            work.linear(tokens, latent.kv_rank, heads * (latent.nope_dim + latent.value_dim));
-            work.linear(tokens, heads * latent.value_dim, hidden);
+            work.linear(part, hidden, latent.kv_rank + latent.rope_dim, Part::Attention);
+            let expanded = heads * (latent.nope_dim + latent.value_dim);
+            work.linear(tokens, latent.kv_rank, expanded, Part::UpProjection);
+            work.linear(tokens, heads * latent.value_dim, hidden, Part::Attention);
             // Queries and keys are put together from their parts: read and written twice.
             work.element_bytes += tokens * heads * (2 * key + latent.value_dim) * HALF * 4;
             (heads, key, latent.value_dim)
@@ -88,8 +106,8 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             // Ranks beyond the number of key heads have copies of them.
             let kv_heads = (model.kv_heads / tensor).max(1);
             let (queries, keys) = (heads * model.head_dim, kv_heads * model.head_dim);
-            work.linear(tokens, hidden, queries + 2 * keys);
-            work.linear(tokens, queries, hidden);
+            work.linear(tokens, hidden, queries + 2 * keys, Part::Attention);
+            work.linear(tokens, queries, hidden, Part::Attention);
             if model.rotary {
                 work.element_bytes += tokens * (queries + keys) * HALF * 2;
             }
@@ -114,10 +132,10 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
 }
 
 /// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements.
-fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, work: &mut LayerWork) {
+fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, part: Part, work: &mut LayerWork) {
     let first = if model.gated { 2 * ffn } else { ffn };
-    work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups });
-    work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups });
+    work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups, part });
+    work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups, part });
     // The activation reads the outputs of the first product and writes the inputs of the second.
     work.element_bytes += groups * tokens * (first + ffn) * HALF;
 }
@@ -131,7 +149,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     let sent = job.tokens() * experts.top_k / tensor;
     let computed = sent * parts;
     let each = (computed / local).max(1);
-    feed_forward(model, each, experts.ffn / parts, local, work);
+    feed_forward(model, each, experts.ffn / parts, local, Part::Experts, work);
     // Tokens are copied into the order of experts and back, and weighted; the router's scores are sorted.
     work.element_bytes += computed * model.hidden * HALF * 6 + job.tokens() / tensor * experts.count * 4 * 6;
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;
@@ -142,7 +160,12 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
 }
 
 impl LayerWork {
-    fn linear(&mut self, tokens: u64, inputs: u64, outputs: u64) {
-        self.linears.push(Linear { tokens, inputs, outputs, groups: 1 });
+    fn linear(&mut self, tokens: u64, inputs: u64, outputs: u64, part: Part) {
+        self.linears.push(Linear { tokens, inputs, outputs, groups: 1, part });
+    }
+
+    /// Products of a part.
+    pub fn of(&self, part: Part) -> impl Iterator<Item = &Linear> {
+        self.linears.iter().filter(move |linear| linear.part == part)
     }
 }

@@ -6,14 +6,15 @@ mod memory;
 mod models;
 mod parallel;
 mod pipelines;
+mod recompute;
 mod schedules;
 mod work;
 
 use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
-    Attention, Cluster, Collective, Costs, Group, Job, Model, Overlap, Precision, Product, Recompute,
-    Schedule, Software, Split,
+    Attention, Cluster, Collective, Costs, Group, Job, Model, Modules, Overlap, Precision, Product,
+    Recompute, Schedule, Software, Split,
 };
 use syncline_kernels::Library;
 
@@ -92,6 +93,9 @@ pub fn single(sequence: u64) -> Job {
         precision: Precision::Bf16,
         gradient_bytes: 4,
         recompute: Recompute::None,
+        recompute_method: None,
+        recompute_layers: 1,
+        recompute_modules: Modules::default(),
         fused_attention: true,
         attention_library: None,
         overlap: Overlap::default(),

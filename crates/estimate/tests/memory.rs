@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use syncline_estimate::activations::activations;
 use syncline_estimate::stages::in_flight;
 use syncline_estimate::{
-    Attention, Experts, Job, Latent, MemorySoftware, Model, Overlap, Precision, Recompute, Schedule, Split,
-    memory, memory_by_stage,
+    Attention, Experts, Job, Latent, MemorySoftware, Model, Modules, Overlap, Precision, Recompute, Schedule,
+    Split, memory, memory_by_stage,
 };
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -67,6 +67,9 @@ fn job() -> Job {
         precision: Precision::Fp16,
         gradient_bytes: 4,
         recompute: Recompute::None,
+        recompute_method: None,
+        recompute_layers: 1,
+        recompute_modules: Modules::default(),
         fused_attention: false,
         attention_library: None,
         overlap: Overlap::default(),

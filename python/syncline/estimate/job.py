@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Count = Annotated[int, Field(ge=1, lt=1 << 32)]
 Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Recompute: TypeAlias = Literal["none", "selective", "operators", "full"]
+RecomputeMethod: TypeAlias = Literal["uniform", "block"]
+Module: TypeAlias = Literal["core_attention", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 Split: TypeAlias = Literal["even", "ends", "cost"]
 AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn"]
 
@@ -91,6 +93,12 @@ class Job(Strict):
     """Bytes of a gradient, as it is summed over micro-batches and ranks."""
     recompute: Recompute = "none"
     """What the backward pass computes again."""
+    recompute_method: RecomputeMethod | None = None
+    """Which layers, if whole layers are computed again; without it each of them, one by one."""
+    recompute_layers: Count = 1
+    """Layers of a group, or the first ones of each chunk, as the method says."""
+    recompute_modules: list[Module] = Field(default_factory=list)
+    """Which parts of a layer, if selected ones are; without any, scores of attention that is not fused."""
     fused_attention: bool = True
     """Whether one kernel computes attention without writing its scores."""
     attention_library: AttentionLibrary | None = None
@@ -125,7 +133,9 @@ class Job(Strict):
         if self.zero == 3:
             found.append("ZeRO-3")
         if self.recompute == "full":
-            found.append("recomputed")
+            found.append("recomputed" if self.recompute_method != "block" else f"{self.recompute_layers} recomputed")
+        if self.recompute_modules:
+            found.append(f"{' and '.join(self.recompute_modules)} recomputed")
         return ", ".join(found) or "one accelerator"
 
     def changed(self, **values: Any) -> Job:

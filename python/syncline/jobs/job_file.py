@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, Tag
 from pydantic.types import Discriminator
 
-from syncline.estimate.job import Overlap, Precision, Recompute, Schedule, Split
+from syncline.estimate.job import Module, Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split
 from syncline.input.base import Strict, form
 from syncline.input.units import Rate
 from syncline.models.architecture import Decoder
@@ -103,8 +103,19 @@ class JobFile(Strict):
     gradients: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Data type in which gradients are summed over micro-batches and ranks."""
     recompute: Recompute = "none"
-    """What the backward pass computes again. `selective`: scores of attention, if it is not fused. `operators`: every
-    second product, and all between products (torchtitan). `full`: whole layers."""
+    """What the backward pass computes again. `selective`: scores of attention, if it is not fused, or
+    `recompute_modules`. `operators`: every second product, and all between products (torchtitan). `full`: whole
+    layers."""
+    recompute_method: RecomputeMethod | None = None
+    """Which layers `full` computes again. `block`: the first `recompute_layers` of each chunk. `uniform`: all, in
+    groups of `recompute_layers`, of which only the first input is kept. Without it, all, one by one."""
+    recompute_layers: Annotated[int, Field(ge=1, le=1 << 16)] = 1
+    """Number of layers of the method (Megatron-LM's `--recompute-num-layers`)."""
+    recompute_modules: Annotated[list[Module], Field(max_length=7, default_factory=list)]
+    """Parts of a layer that `selective` computes again (`--recompute-modules` of Megatron Core). `core_attention`:
+    attention between its products. `layernorm`: both norms. `mla_up_proj`: queries, keys and values of latent
+    attention, from their compressed forms. `mlp`: the dense feed-forward block. `moe`: experts with dispatch and
+    combine. `moe_act`: experts' activations. `shared_experts`: the block beside experts."""
     attention: Literal["fused", "unfused"] = "fused"
     """Whether one kernel computes attention without writing its scores, as FlashAttention does."""
     lora: Annotated[int, Field(ge=1, le=1 << 16)] | None = None

@@ -100,12 +100,15 @@ pub fn execute(job: &Job, chunks: &[ChunkTimes], message_s: f64) -> Executed {
         let before =
             Execution::new(job, chunks, message_s, shortened(job, EXECUTED - 1)).run(|_, _, _, _| ());
         let more = f64::from(job.micro_batches - few) / f64::from(few - shortened(job, EXECUTED - 1));
-        let longer = |now: f64, then: f64| now + (now - then) * more;
-        found.seconds = longer(found.seconds, before.seconds);
+        // A full pipeline is no faster than its slowest stage.
+        let mut longer = found.seconds - before.seconds;
         for stage in 0..found.busy.len() {
-            found.busy[stage] = longer(found.busy[stage], before.busy[stage]);
-            found.hidden[stage] = longer(found.hidden[stage], before.hidden[stage]);
+            let busy = found.busy[stage] - before.busy[stage];
+            longer = longer.max(busy);
+            found.busy[stage] += busy * more;
+            found.hidden[stage] += (found.hidden[stage] - before.hidden[stage]) * more;
         }
+        found.seconds += longer * more;
     }
     found
 }
