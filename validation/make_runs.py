@@ -24,7 +24,8 @@ COLUMNS = (
     *("tp", "sequence_parallel", "pp", "virtual_stages", "schedule", "split", "cp", "ep", "etp", "dp"),
     *("zero", "shard_group", "micro_batch", "global_batch", "accumulation", "sequence"),
     *("precision", "gradient_type", "recompute", "recompute_modules", "attention", "optimizer", "lora", "offload"),
-    *("overlap_tp", "overlap_gradients", "overlap_parameters", "overlap_pipeline"),
+    *("overlap_tp", "overlap_gradients", "overlap_parameters", "overlap_pipeline", "overlap_experts"),
+    *("graphs", "dispatcher", "fused_experts", "narrow_output"),
     *("step_s", "memory_gib", "fits", "mfu", "reading", "excluded"),
 )
 
@@ -171,12 +172,14 @@ def _mesh(row: Row) -> str | None:
 def _split(row: Row) -> str:
     """How layers are split over stages: the rule that makes all stages equal.
 
-    ``even``: layers alone. ``ends``: embedding and head count as a layer each, as NeMo can do. ``layout``: embedding,
-    head and the layer for multi-token prediction count as a layer each, as in the layouts of NVIDIA's recipes.
-    ``uneven``: none of these.
+    ``even``: layers alone. ``ends``: embedding and head count as a layer each, as NeMo can do. ``layout``: the last
+    chunk has fewer layers, so that embedding, head and the layer for multi-token prediction together count as three, as
+    in the layouts of NVIDIA's recipes. ``uneven``: none of these.
     """
     layers = int(row["layers"] or LAYERS[row["model"]])
     chunks = int(row["pp"]) * int(row["virtual_stages"])
+    if row["model"] == "deepseek-v3" and chunks == 32:
+        return "ends"  # Et|(tt|)*30mL: two layers in each chunk but the first and the last one
     for name, extra in (("even", 0), ("ends", 2), ("layout", 3)):
         if (layers + extra) % chunks == 0:
             return name
@@ -488,6 +491,59 @@ def bridge_recompute(release: str, model: str, cluster: str, precision: str, mic
     return ""
 
 
+RECIPES = (
+    # 25.09 drops tokens on Blackwell, so that sizes are known before: graphs of whole layers.
+    ("25.09", "qwen3-30b", ("gb200", "b200"), "", "full all_to_all no no"),
+    ("25.09", "qwen3-235b", ("gb200",), "", "full all_to_all no no"),
+    ("25.09", "deepseek-v3", ("h100",), "", "none fused yes no"),
+    ("25.11", "deepseek-v3", ("gb",), "", "partial fused no no"),
+    ("25.11", "deepseek-v3", ("h100",), "", "none fused yes no"),
+    ("25.11", "deepseek-v3", ("b200",), "", "none all_to_all no no"),
+    ("25.11", "gpt-oss-120b", ("gb300",), "", "partial all_to_all no no"),
+    ("25.11", "qwen3", ("gb",), "", "partial fused no no"),
+    ("25.11", "qwen3-235b", ("b200", "b300", "h100"), "", "none all_to_all yes no"),
+    ("25.11", "qwen3-30b", ("b200", "b300"), "", "partial all_to_all no no"),
+    ("25.11", "qwen3-30b", ("h100",), "", "none all_to_all yes no"),
+    ("26.02", "deepseek-v3", ("b200", "b300", "h100"), "", "none fused no no"),
+    ("26.02", "qwen3-235b", ("b200", "b300"), "", "none all_to_all no no"),
+    ("26.02", "qwen3-30b", ("h100",), "", "none fused yes no"),
+    ("26.04", "gpt-oss-120b", ("gb200",), "", "none fused yes no"),
+    ("26.04", "gpt-oss-120b", ("b200", "b300"), "", "none fused no no"),
+    ("26.04", "qwen3-30b", ("b200", "b300"), "", "partial fused no no"),
+    ("26.04", "qwen3-30b", ("h100",), "", "none fused no no"),
+    ("26.04", "kimi-k2", ("gb",), "", "partial fused no no"),
+    ("26.06", "gpt-oss-120b", ("gb", "b200", "b300"), "bf16", "none all_to_all yes no"),
+    ("26.06", "gpt-oss-120b", ("b200", "b300"), "", "none all_to_all no no"),
+    ("26.06", "gpt-oss-120b", ("gb",), "mxfp8", "full fused yes yes"),
+    ("26.06", "deepseek-v3", ("gb",), "mxfp8", "full fused yes yes"),
+    ("26.06", "deepseek-v3", ("b200",), "mxfp8", "partial fused yes no"),
+    ("26.06", "qwen3", ("gb",), "mxfp8", "full fused yes yes"),
+    ("26.06.01", "qwen3", ("b200", "b300"), "mxfp8", "full fused yes yes"),
+)
+"""What recipes do with experts: container from which on, beginning of the model's name, beginnings of the cluster's,
+precision (empty: any); then ``graphs``, ``dispatcher``, ``overlap_experts`` and ``fused_experts``. The last line that
+holds counts.
+
+From ``scripts/performance`` of NVIDIA-NeMo/Megatron-Bridge, tags v0.1.0rc4 (container 25.09), v0.2.0 (25.11), v0.3.0
+and v0.3.1 (26.02), v0.4.0 and v0.4.1 (26.04), v0.5.0 and v0.5.1 (26.06), v0.6.0 (26.08): ``cuda_graph_impl``,
+``moe_flex_dispatcher_backend``, ``moe_a2a_overlap``, ``cutedsl_fused_grouped_mlp``; ``fp8_output_proj`` goes with the
+last one in DeepSeek-V3."""
+
+
+def bridge_experts(release: str, model: str, cluster: str, precision: str) -> dict[str, str]:
+    """What the recipe of a container does with experts; nothing for dense models."""
+    if not model.startswith(EXPERTS):
+        return {}
+    found = "none all_to_all no no"
+    for since, start, clusters, only, values in RECIPES:
+        name = cluster.removeprefix("dgx-")
+        if release >= since and model.startswith(start) and name.startswith(clusters) and only in ("", precision):
+            found = values
+    cells = dict(zip(("graphs", "dispatcher", "overlap_experts", "fused_experts"), found.split(), strict=True))
+    narrow = model == "deepseek-v3" and cells["fused_experts"] == "yes"
+    return {**cells, "narrow_output": "yes" if narrow else "no"}
+
+
 def nemo(folder: Path) -> list[Row]:
     """Performance summaries of NeMo and Megatron-Bridge, by container."""
     rows = []
@@ -519,6 +575,7 @@ def nemo(folder: Path) -> list[Row]:
                 made(
                     *(dataset, at, model, cluster, whole(at["gpus"])),
                     **nvidia(tp or 1, vp or 1, cluster, model, task),
+                    **(bridge_experts(release, model, cluster, precision) if modern else {}),
                     framework="megatron",
                     tp=tp,
                     pp=pp,
@@ -709,6 +766,10 @@ def model_zoo(folder: Path) -> list[Row]:
                 precision=at["Precision"].lower() or "bf16",
                 recompute=None,
                 offload="activations" if "offloading" in at["Notes"] else "",
+                # Its commands: HybridEP and graphs of attention, router and preprocessing; overlap with MXFP8.
+                graphs="" if h100 else "partial",
+                dispatcher="" if h100 else "fused",
+                overlap_experts="" if h100 else "yes" if at["Precision"] == "MXFP8" and sequence == 4096 else "no",
                 step_s=None if rate is None else batch * sequence * per_token / (rate * gpus),
                 reading="" if h100 else "step time from FLOP/s, with the FLOP that Megatron-Bridge counts for a token",
                 excluded="stages, experts' parallelism and micro-batch are not given" if h100 else None,

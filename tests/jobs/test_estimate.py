@@ -147,6 +147,10 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     ]
     + [(changed(EXPERTS, recompute="selective"), {"recompute_modules": [each]}) for each in ("moe", "moe_act")],
     "JobFile.attention": [(DENSE, {"attention": "unfused"})],
+    "JobFile.graphs": [(EXPERTS, {"graphs": "partial"}), (EXPERTS, {"graphs": "full"})],
+    "JobFile.dispatcher": [(EXPERTS, {"dispatcher": "fused"})],
+    "JobFile.fused_experts": [(EXPERTS, {"fused_experts": True})],
+    "JobFile.narrow_output": [(changed(DENSE, precision="fp8"), {"narrow_output": True})],
     "JobFile.lora": [(DENSE, {"lora": 16})],
     "JobFile.overlap": [(DENSE, {"overlap": {}})],
     "JobCluster.accelerator": [(DENSE, {"cluster__accelerator": "H200"})],
@@ -175,6 +179,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "Overlap.gradients": [(DENSE, {"overlap__gradients": False})],
     "Overlap.parameters": [(DENSE, {"overlap__parameters": False})],
     "Overlap.pipeline": [(DENSE, {"overlap__pipeline": False})],
+    "Overlap.experts": [(EXPERTS, {"overlap__experts": True})],
     "Decoder.hidden": [(DENSE, {"model__hidden": 4096})],
     "Decoder.layers": [(DENSE, {"model__layers": 60})],
     "Decoder.heads": [(DENSE, {"model__heads": 32})],

@@ -15,7 +15,7 @@ from tests.validation.rows import CLUSTERS, FOLDER, GOOD, MODELS, write
 
 pytest.importorskip("scipy")
 
-from syncline.validation.calibration import CALIBRATIONS, Calibration, calibrated, fit
+from syncline.validation.calibration import CALIBRATIONS, calibrated, fit
 from syncline.validation.runs import Run
 
 
@@ -89,8 +89,7 @@ def test_constants_are_found_again():
         for batch in (1,)
         for sequence in (1024, 4096, 16384)
     ]
-    calibration = Calibration("any", ("megatron",), ("H100",), Software(), tuple(true))
-    found = fit(calibration, [(each, seconds(each, **true)) for each in jobs])
+    found = fit(Software(), tuple(true), [(each, seconds(each, **true)) for each in jobs])
     for name, value in true.items():
         assert getattr(found, name) == pytest.approx(value, rel=0.02), name
 

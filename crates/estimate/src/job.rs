@@ -61,6 +61,19 @@ pub struct Job {
     pub attention_library: Option<Library>,
     /// What overlaps with computing.
     pub overlap: Overlap,
+    /// Which kernels the accelerator launches by itself, from CUDA graphs.
+    #[serde(default)]
+    pub graphs: Graphs,
+    /// What sends tokens to experts on other ranks.
+    #[serde(default)]
+    pub dispatcher: Dispatcher,
+    /// Whether one kernel computes all products of a rank's experts with what is between them, at the rate of one large
+    /// product (Transformer Engine's fused grouped feed-forward block for MXFP8).
+    #[serde(default)]
+    pub fused_experts: bool,
+    /// Whether the output layer has the precision of the linear layers, rather than 16 bits.
+    #[serde(default)]
+    pub narrow_output: bool,
     /// Rank of adapters, if only these are trained (LoRA).
     #[serde(default)]
     pub adapters: Option<u32>,
@@ -264,8 +277,35 @@ pub enum Split {
     Even,
     /// Embedding, prediction layers and output layer count as a layer each.
     Ends,
+    /// All chunks but the last one have the same number of layers, rounded up; the last one has the rest, and the layers for
+    /// multi-token prediction (`Et*4|(t*4|)*14tmL` in NVIDIA's recipes of DeepSeek-V3).
+    Rest,
     /// Equal cost, by nanotron's rule: a layer costs `4 h^2 + 3 h ffn`, the output layer `vocab h`.
     Cost,
+}
+
+/// Which kernels the accelerator launches by itself, from CUDA graphs; the processor launches the others one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Graphs {
+    /// None.
+    #[default]
+    None,
+    /// Those of attention and of the router: all but experts' products and dispatch, whose sizes depend on the tokens.
+    Partial,
+    /// All.
+    Full,
+}
+
+/// What sends tokens to experts on other ranks, and brings them back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dispatcher {
+    /// NCCL's all-to-all: each copy of a token travels, also where a rank holds several of its experts.
+    #[default]
+    AllToAll,
+    /// Kernels of their own (DeepEP, HybridEP): a token travels once to each rank that holds any of its experts.
+    Fused,
 }
 
 /// What overlaps with computing.
@@ -280,6 +320,9 @@ pub struct Overlap {
     pub parameters: bool,
     /// Messages between stages.
     pub pipeline: bool,
+    /// Tokens to experts and back, with the computing of another micro-batch.
+    #[serde(default)]
+    pub experts: bool,
 }
 
 impl Job {

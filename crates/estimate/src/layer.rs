@@ -1,6 +1,6 @@
 //! The time of a layer on one rank.
 
-use crate::job::{Job, Precision, Recompute};
+use crate::job::{Graphs, Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software};
 use crate::model::Model;
 use crate::work::{LayerWork, Linear, layer_work};
@@ -104,7 +104,7 @@ impl<C: Costs> Setting<'_, C> {
         }
         // The processor launches kernels while the accelerator computes; it is late where kernels are short.
         let passes = if again { 4.0 / 3.0 } else { 1.0 };
-        let least = self.software.layer_cpu_s * passes;
+        let least = self.launching(&work) * passes;
         backward.launch = (least - forward.seconds() - backward.seconds()).max(0.0);
         if self.job.pipeline > 1 && self.job.ranks() > self.cluster.domain {
             backward.launch += self.software.staged_layer_s * f64::from(self.job.tensor);
@@ -112,17 +112,33 @@ impl<C: Costs> Setting<'_, C> {
         Layer { forward, backward, weight_s }
     }
 
+    /// Time in which the processor launches the kernels of a layer, forward and backward.
+    fn launching(&self, work: &LayerWork) -> f64 {
+        let software = self.software;
+        let each = if work.local_experts > 0 {
+            software.expert_cpu_s + software.each_expert_cpu_s * work.local_experts as f64
+        } else {
+            software.layer_cpu_s
+        };
+        match self.job.graphs {
+            Graphs::None => each,
+            Graphs::Partial => each * software.partial_graphs,
+            Graphs::Full => 0.0,
+        }
+    }
+
     fn forward(&self, work: &LayerWork) -> Pass {
         let attention = self.attention(work, false);
-        Pass {
+        let pass = Pass {
             products: work.linears.iter().map(|each| self.product(Product::Forward, each)).sum::<f64>(),
             attention,
             element_wise: self.element_wise(work),
             tensor: self.tensor(work),
             context: self.context(work, attention, 1.0),
-            expert: self.expert(work),
+            expert: 0.0,
             launch: 0.0,
-        }
+        };
+        Pass { expert: self.expert(work, pass.compute()), ..pass }
     }
 
     /// The backward pass, and its seconds for gradients of weights and their sums, for which nothing else waits.
@@ -149,9 +165,10 @@ impl<C: Costs> Setting<'_, C> {
             element_wise,
             tensor: forward.tensor,
             context: self.context(work, attention, 2.0),
-            expert: forward.expert,
+            expert: 0.0,
             launch: 0.0,
         };
+        let pass = Pass { expert: self.expert(work, pass.compute()), ..pass };
         (pass, weight_s)
     }
 
@@ -163,7 +180,7 @@ impl<C: Costs> Setting<'_, C> {
             Product::WeightGradient => (outputs, inputs, tokens),
         };
         let precision = self.job.precision;
-        let grouped = if groups > 1 { self.software.expert_products } else { 1.0 };
+        let grouped = if groups > 1 && !self.job.fused_experts { self.software.expert_products } else { 1.0 };
         self.costs.product(product, precision, m, n, k, groups) / (self.software.rate(precision) * grouped)
     }
 
@@ -187,7 +204,9 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     fn element_wise(&self, work: &LayerWork) -> f64 {
-        self.costs.memory(self.software.element_wise * work.element_bytes as f64)
+        let software = self.software;
+        let routed = software.expert_element_wise * work.routed_bytes as f64;
+        self.costs.memory(software.element_wise * work.element_bytes as f64 + routed)
     }
 
     /// Adding weight gradients to their sum over micro-batches, beyond what the product itself writes.
@@ -246,7 +265,8 @@ impl<C: Costs> Setting<'_, C> {
         (seconds - hidden).max(seconds / f64::from(job.context))
     }
 
-    fn expert(&self, work: &LayerWork) -> f64 {
+    /// Tokens to experts and back, in a pass that computes for `compute` seconds.
+    fn expert(&self, work: &LayerWork, compute: f64) -> f64 {
         if work.dispatched_bytes == 0 {
             return 0.0;
         }
@@ -254,7 +274,12 @@ impl<C: Costs> Setting<'_, C> {
         let group = Group::strided(ranks, 1, self.domain());
         // One way each: dispatch and combine.
         let bytes = work.dispatched_bytes as f64 / 2.0;
-        2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group)
+        let whole = 2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group);
+        if self.job.overlap.experts {
+            (whole * self.software.expert_exposed).max(whole - compute)
+        } else {
+            whole
+        }
     }
 }
 

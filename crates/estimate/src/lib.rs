@@ -38,7 +38,9 @@ pub mod stages;
 pub mod step;
 pub mod work;
 
-pub use job::{Job, Module, Modules, Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split};
+pub use job::{
+    Dispatcher, Graphs, Job, Module, Modules, Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split,
+};
 pub use machine::{Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
 pub use measured::Measured;
 pub use memory::{Memory, memory, memory_by_stage};

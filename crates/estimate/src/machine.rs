@@ -137,6 +137,16 @@ pub struct Software {
     pub tensor_exposed: f64,
     /// Time that tokens take to experts and back, over that of NCCL's all-to-all.
     pub dispatch: f64,
+    /// Part of the time of tokens to experts and back that is not hidden where it overlaps.
+    pub expert_exposed: f64,
+    /// Least time of a layer with experts, forward and backward, as `layer_cpu_s`: routing and dispatch launch many kernels.
+    pub expert_cpu_s: f64,
+    /// What each expert of a rank adds to that time, seconds.
+    pub each_expert_cpu_s: f64,
+    /// Part of these times that is left with partial graphs.
+    pub partial_graphs: f64,
+    /// Bytes that routing, sorting and experts' activations move, over those of kernels that fuse all that can be fused.
+    pub expert_element_wise: f64,
     /// Part of the time of gradients and parameters that is not hidden where they overlap.
     pub data_exposed: f64,
     /// Part of the time of messages between stages that is not hidden where they overlap.

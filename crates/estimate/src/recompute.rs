@@ -21,7 +21,8 @@ impl<C: Costs> Setting<'_, C> {
             again.attention += forward.attention;
             again.context += forward.context;
         }
-        let mut bytes = 0;
+        // Between products, and what experts move.
+        let (mut bytes, mut routed) = (0, 0);
         if modules.has(Module::Layernorm) {
             // Two norms read and write a token each.
             bytes += self.job.tokens() * self.model.hidden * HALF * 4 / u64::from(self.sequence_parts());
@@ -38,7 +39,8 @@ impl<C: Costs> Setting<'_, C> {
         for (chosen, part) in blocks {
             if chosen && work.of(part).next().is_some() {
                 again.products += self.products_of(work, part);
-                bytes += self.activated(work, part);
+                let activated = self.activated(work, part);
+                *if part == Part::Experts { &mut routed } else { &mut bytes } += activated;
             }
         }
         let gathers = (modules.has(Module::Mlp) && work.of(Part::Dense).next().is_some())
@@ -49,11 +51,14 @@ impl<C: Costs> Setting<'_, C> {
         }
         if modules.has(Module::Moe) && experts {
             again.expert += forward.expert;
-            bytes += self.routed_bytes(work);
+            routed += self.routed_bytes(work);
         } else if modules.has(Module::MoeAct) {
-            bytes += self.activated(work, Part::Experts);
+            routed += self.activated(work, Part::Experts);
         }
-        again.element_wise += self.costs.memory(self.software.element_wise * bytes as f64);
+        let software = self.software;
+        again.element_wise += self
+            .costs
+            .memory(software.element_wise * bytes as f64 + software.expert_element_wise * routed as f64);
         again
     }
 

@@ -41,6 +41,15 @@ pub fn divide_chunks(model: &Model, job: &Job) -> Vec<Vec<Block>> {
                 found.push(blocks.by_ref().take(least + usize::from(chunk < more)).collect());
             }
         }
+        Split::Rest => {
+            let each = model.layers.div_ceil(chunks as u32) as usize;
+            let (mut blocks, mut left) = (blocks, model.layers as usize);
+            for chunk in 0..chunks {
+                let count = if chunk + 1 == chunks { layers as usize + 2 } else { each.min(left) };
+                left -= count.min(left);
+                found.push(blocks.by_ref().take(count + usize::from(chunk == 0)).collect());
+            }
+        }
         Split::Cost => {
             let cost = |block: Block| match block {
                 Block::Embedding => 0,

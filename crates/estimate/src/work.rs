@@ -1,6 +1,6 @@
 //! The kernels of a layer on one rank.
 
-use crate::job::Job;
+use crate::job::{Dispatcher, Job};
 use crate::machine::AttentionWork;
 use crate::model::{Attention, Model};
 
@@ -45,6 +45,10 @@ pub struct LayerWork {
     pub scores: u64,
     /// Bytes that operations between products move in the forward pass, if all of them are fused that can be.
     pub element_bytes: u64,
+    /// The same for routing, for the order of tokens, and for activations of experts.
+    pub routed_bytes: u64,
+    /// Experts of the rank.
+    pub local_experts: u64,
     /// Parameters of linear layers that tensor-parallel ranks divide.
     pub dense_parameters: u64,
     /// Parameters of experts.
@@ -64,11 +68,15 @@ pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
     match model.experts {
         Some(found) if experts => {
             if found.shared_ffn > 0 {
-                feed_forward(model, job.tokens(), found.shared_ffn / tensor, 1, Part::Shared, &mut work);
+                work.element_bytes +=
+                    feed_forward(model, job.tokens(), found.shared_ffn / tensor, 1, Part::Shared, &mut work);
             }
             routed(model, job, &mut work);
         }
-        _ => feed_forward(model, job.tokens(), model.ffn / tensor, 1, Part::Dense, &mut work),
+        _ => {
+            work.element_bytes +=
+                feed_forward(model, job.tokens(), model.ffn / tensor, 1, Part::Dense, &mut work);
+        }
     }
     let between = if job.sequence_parallel { tensor } else { 1 };
     // Two norms read and write a token each, and two residuals read two and write one; dropout reads and writes one, and
@@ -131,13 +139,13 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
     }
 }
 
-/// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements.
-fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, part: Part, work: &mut LayerWork) {
+/// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements. Returns the bytes that its activation
+/// moves: it reads the outputs of the first product and writes the inputs of the second.
+fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, part: Part, work: &mut LayerWork) -> u64 {
     let first = if model.gated { 2 * ffn } else { ffn };
     work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups, part });
     work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups, part });
-    // The activation reads the outputs of the first product and writes the inputs of the second.
-    work.element_bytes += groups * tokens * (first + ffn) * HALF;
+    groups * tokens * (first + ffn) * HALF
 }
 
 /// Experts: a rank's tokens go to `top_k` of them, and it computes those that come to its own, in equal parts.
@@ -149,14 +157,37 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     let sent = job.tokens() * experts.top_k / tensor;
     let computed = sent * parts;
     let each = (computed / local).max(1);
-    feed_forward(model, each, experts.ffn / parts, local, Part::Experts, work);
+    let activated = feed_forward(model, each, experts.ffn / parts, local, Part::Experts, work);
     // Tokens are copied into the order of experts and back, and weighted; the router's scores are sorted.
-    work.element_bytes += computed * model.hidden * HALF * 6 + job.tokens() / tensor * experts.count * 4 * 6;
+    work.routed_bytes = computed * model.hidden * HALF * 6 + job.tokens() / tensor * experts.count * 4 * 6;
+    if !job.fused_experts {
+        // One kernel converts inputs of both products, and another computes the activation: else the products do.
+        let converted = if job.precision.converts() { HALF + 1 } else { 0 };
+        work.routed_bytes += activated + computed * (model.hidden + experts.ffn / parts) * converted;
+    }
+    work.local_experts = local;
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;
     if job.expert * job.expert_tensor > 1 {
-        let bytes = if job.precision.converts() { 1 } else { HALF };
-        work.dispatched_bytes = sent * model.hidden * (bytes + HALF);
+        // Megatron Core's dispatchers send activations in 16 bits, before they are converted, and bring back 16 bits.
+        let copies = match job.dispatcher {
+            Dispatcher::AllToAll => sent as f64,
+            Dispatcher::Fused => {
+                let ranks = ranks_of(experts.count, local, experts.top_k);
+                job.tokens() as f64 / tensor as f64 * ranks * parts as f64
+            }
+        };
+        work.dispatched_bytes = (copies * (model.hidden * 2 * HALF) as f64) as u64;
     }
+}
+
+/// The number of ranks that hold any of the `chosen` experts of a token, which are equally likely to be any of `experts`, of
+/// which each rank has `local`.
+pub fn ranks_of(experts: u64, local: u64, chosen: u64) -> f64 {
+    // None of a rank's experts is chosen: the first choice is another rank's, and so is the next of those that are left.
+    let others = experts - local;
+    let none: f64 =
+        (0..chosen).map(|each| (others.saturating_sub(each)) as f64 / (experts - each) as f64).product();
+    (experts / local) as f64 * (1.0 - none)
 }
 
 impl LayerWork {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::float_cmp, reason = "sums of few whole numbers are exact")]
 
+mod experts;
 mod memory;
 mod models;
 mod parallel;
@@ -13,8 +14,8 @@ mod work;
 use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
-    Attention, Cluster, Collective, Costs, Group, Job, Model, Modules, Overlap, Precision, Product,
-    Recompute, Schedule, Software, Split,
+    Attention, Cluster, Collective, Costs, Dispatcher, Graphs, Group, Job, Model, Modules, Overlap,
+    Precision, Product, Recompute, Schedule, Software, Split,
 };
 use syncline_kernels::Library;
 
@@ -99,6 +100,10 @@ pub fn single(sequence: u64) -> Job {
         fused_attention: true,
         attention_library: None,
         overlap: Overlap::default(),
+        graphs: Graphs::None,
+        dispatcher: Dispatcher::AllToAll,
+        fused_experts: false,
+        narrow_output: false,
         adapters: None,
     }
 }
@@ -117,6 +122,11 @@ pub const PLAIN: Software = Software {
     staged_layer_s: 0.0,
     tensor_exposed: 0.25,
     dispatch: 1.0,
+    expert_exposed: 0.25,
+    expert_cpu_s: 0.0,
+    each_expert_cpu_s: 0.0,
+    partial_graphs: 0.5,
+    expert_element_wise: 1.0,
     data_exposed: 0.5,
     pipeline_exposed: 0.0,
 };

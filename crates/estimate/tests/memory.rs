@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use syncline_estimate::activations::activations;
 use syncline_estimate::stages::in_flight;
 use syncline_estimate::{
-    Attention, Experts, Job, Latent, MemorySoftware, Model, Modules, Overlap, Precision, Recompute, Schedule,
-    Split, memory, memory_by_stage,
+    Attention, Experts, Job, Latent, MemorySoftware, Model, Precision, Recompute, Split, memory,
+    memory_by_stage,
 };
 
 const GIB: f64 = (1_u64 << 30) as f64;
@@ -48,33 +48,7 @@ fn llama(hidden: u64, layers: u32, heads: u64, kv_heads: u64, ffn: u64, vocab: u
 
 /// One rank, one sequence of 2,048 tokens, attention not fused.
 fn job() -> Job {
-    Job {
-        tensor: 1,
-        sequence_parallel: false,
-        pipeline: 1,
-        virtual_stages: 1,
-        schedule: Schedule::OneForwardOneBackward,
-        split: Split::Even,
-        context: 1,
-        expert: 1,
-        expert_tensor: 1,
-        data: 1,
-        zero: 0,
-        shard_group: 1,
-        micro_batch: 1,
-        micro_batches: 1,
-        sequence: 2048,
-        precision: Precision::Fp16,
-        gradient_bytes: 4,
-        recompute: Recompute::None,
-        recompute_method: None,
-        recompute_layers: 1,
-        recompute_modules: Modules::default(),
-        fused_attention: false,
-        attention_library: None,
-        overlap: Overlap::default(),
-        adapters: None,
-    }
+    Job { precision: Precision::Fp16, fused_attention: false, ..crate::single(2048) }
 }
 
 /// Tensors that training needs, and nothing else.

@@ -61,6 +61,21 @@ fn embedding_and_output_count_as_layers_where_the_split_says_so() {
 }
 
 #[test]
+fn the_last_chunk_has_the_rest_where_the_split_says_so() {
+    // NVIDIA's layout of DeepSeek-V3 on 4 stages of 4 chunks: 4 layers in each chunk, and in the last one the 61st and the
+    // one for multi-token prediction.
+    let model = Model { layers: 61, prediction_layers: 1, ..gpt3() };
+    let job = Job { pipeline: 4, virtual_stages: 4, split: Split::Rest, ..single(2048) };
+    let found = divide(&model, &job);
+    assert_eq!(found.iter().map(|stage| layers(stage)).collect::<Vec<_>>(), [16, 16, 16, 14]);
+    assert_eq!(found[3][12..], [Block::Layer(60), Block::Layer(61), Block::Output]);
+    // More chunks than there are layers for: the later ones have none.
+    let model = Model { layers: 5, ..gpt3() };
+    let job = Job { pipeline: 4, split: Split::Rest, ..single(2048) };
+    assert_eq!(divide(&model, &job).iter().map(|stage| layers(stage)).collect::<Vec<_>>(), [2, 2, 1, 0]);
+}
+
+#[test]
 fn equal_costs_split_layers_as_nanotron_does() {
     // A model of 1 billion parameters on 8 stages, as nanotron splits it: the output layer is on the seventh one alone.
     let model = Model { hidden: 2048, layers: 16, ffn: 8192, vocab: 131_072, gated: true, ..gpt3() };

@@ -2,7 +2,7 @@
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use syncline_estimate::work::layer_work;
-use syncline_estimate::{Experts, Job, Model, Recompute, Software, estimate};
+use syncline_estimate::{Job, Model, Recompute, Software, estimate};
 
 #[test]
 fn a_step_has_the_operations_of_the_formula() {
@@ -60,27 +60,6 @@ fn a_processor_that_launches_slowly_sets_the_pace() {
     let job = Job { recompute: Recompute::Full, ..job };
     let again = estimate(&gpt3(), &job, SERVERS, &software, &Counting::default());
     assert!((again.stage.seconds() / step.stage.seconds() - 4.0 / 3.0).abs() < 1e-12);
-}
-
-/// A model with eight experts, of which a token goes to two.
-fn with_experts() -> Model {
-    let experts = Experts { count: 8, top_k: 2, ffn: 1000, shared_ffn: 0, dense_layers: 0, every: 1 };
-    Model { experts: Some(experts), gated: true, ..gpt3() }
-}
-
-#[test]
-fn experts_compute_as_many_tokens_as_come_to_them() {
-    let model = with_experts();
-    for (expert, data) in [(1, 1), (4, 4), (8, 8)] {
-        let work = layer_work(&model, &Job { expert, data, ..single(1024) }, 0);
-        // Every rank sends its tokens to two experts, and computes as many.
-        let routed: u64 = work.linears[2..].iter().map(|each| each.tokens * each.groups).sum();
-        assert_eq!(routed, 2 * 2 * 1024);
-        assert_eq!(work.linears[2].groups, 8 / u64::from(expert));
-        assert_eq!(work.expert_parameters, 3 * 12_288 * 1000 * 8 / u64::from(expert));
-        let sent = if expert == 1 { 0 } else { 2 * 1024 * 12_288 * 4 };
-        assert_eq!(work.dispatched_bytes, sent);
-    }
 }
 
 #[test]

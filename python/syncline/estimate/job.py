@@ -21,10 +21,12 @@ Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Recompute: TypeAlias = Literal["none", "selective", "operators", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
 Module: TypeAlias = Literal["core_attention", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
-Split: TypeAlias = Literal["even", "ends", "cost"]
+Split: TypeAlias = Literal["even", "ends", "rest", "cost"]
 AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn"]
 
 Schedule: TypeAlias = Literal["gpipe", "1f1b", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"]
+Graphs: TypeAlias = Literal["none", "partial", "full"]
+Dispatcher: TypeAlias = Literal["all_to_all", "fused"]
 
 AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
 """Axes of a job by their names in the core, and their usual short names."""
@@ -52,6 +54,8 @@ class Overlap(Strict):
     """Parameters that ZeRO gathers, with the forward pass."""
     pipeline: bool = False
     """Messages between stages."""
+    experts: bool = False
+    """Tokens to experts and back, with the computing of another micro-batch."""
 
 
 class Job(Strict):
@@ -105,6 +109,14 @@ class Job(Strict):
     """Whose kernels compute it, if not those that the software takes by default."""
     overlap: Overlap = Overlap()
     """What overlaps with computing."""
+    graphs: Graphs = "none"
+    """Which kernels CUDA graphs launch: ``partial`` is all but experts and dispatch."""
+    dispatcher: Dispatcher = "all_to_all"
+    """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (``fused``)."""
+    fused_experts: bool = False
+    """Whether one kernel computes all products of a rank's experts and what is between them."""
+    narrow_output: bool = False
+    """Whether the output layer has the precision of linear layers, rather than 16 bits."""
     adapters: Count | None = None
     """Rank of adapters, if only these are trained (LoRA)."""
 

@@ -51,6 +51,16 @@ class Software(Strict):
     """Part of tensor-parallel collectives that is not hidden where they overlap."""
     dispatch: _Part = 1.0
     """Time that tokens take to experts and back, over that of NCCL's all-to-all."""
+    expert_exposed: _Part = 0.3
+    """Part of that time that is not hidden where it overlaps."""
+    expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Time in which the processor launches the kernels of a layer with experts, forward and backward, in seconds."""
+    each_expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """What each expert of a rank adds to it."""
+    partial_graphs: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Part of these times that is left where CUDA graphs hold all but experts and dispatch."""
+    expert_element_wise: _Part = 1.0
+    """Bytes that routing, sorting and activations of experts move, over those of kernels that fuse all that can be."""
     data_exposed: _Part = 0.3
     """Part of gradients and parameters that is not hidden where they overlap."""
     pipeline_exposed: _Part = 0.3
@@ -70,6 +80,10 @@ class ConstantSet(Strict):
     """How many rows."""
     errors: Errors | None = None
     """Errors with a model left out of the fit at a time; absent where there is only one model."""
+    expert_rows: Annotated[int, Field(ge=0)] = 0
+    """How many rows with experts the constants of experts were fitted to, after the others."""
+    expert_errors: Errors | None = None
+    """The same errors for these rows."""
 
 
 class SoftwareFile(Strict):

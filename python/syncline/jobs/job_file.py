@@ -7,7 +7,17 @@ from typing import Annotated, Literal
 from pydantic import Field, Tag
 from pydantic.types import Discriminator
 
-from syncline.estimate.job import Module, Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split
+from syncline.estimate.job import (
+    Dispatcher,
+    Graphs,
+    Module,
+    Overlap,
+    Precision,
+    Recompute,
+    RecomputeMethod,
+    Schedule,
+    Split,
+)
 from syncline.input.base import Strict, form
 from syncline.input.units import Rate
 from syncline.models.architecture import Decoder
@@ -48,7 +58,8 @@ class JobParallel(Strict):
     communication."""
     split: Split = "even"
     """How layers are divided among chunks. `even`: equal numbers of layers. `ends`: embedding and output layer count as
-    a layer each. `cost`: equal cost, by nanotron's rule."""
+    a layer each. `rest`: all chunks but the last have the same number, rounded up, as in NVIDIA's recipes of
+    DeepSeek-V3. `cost`: equal cost, by nanotron's rule."""
     context: Ranks = 1
     """Context parallelism: ranks that divide each sequence."""
     expert: Ranks = 1
@@ -118,6 +129,16 @@ class JobFile(Strict):
     combine. `moe_act`: experts' activations. `shared_experts`: the block beside experts."""
     attention: Literal["fused", "unfused"] = "fused"
     """Whether one kernel computes attention without writing its scores, as FlashAttention does."""
+    graphs: Graphs = "none"
+    """Which kernels CUDA graphs launch. `partial`: all but experts and dispatch. `full`: all."""
+    dispatcher: Dispatcher = "all_to_all"
+    """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (DeepEP,
+    HybridEP: `fused`)."""
+    fused_experts: bool = False
+    """Whether one kernel computes all products of a rank's experts and what is between them (Transformer Engine's fused
+    grouped block for MXFP8)."""
+    narrow_output: bool = False
+    """Whether the output layer has `precision`, too, rather than 16 bits."""
     lora: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
     """Rank of adapters, if only these are trained."""
     overlap: Overlap = Overlap()

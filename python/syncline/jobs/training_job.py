@@ -178,6 +178,10 @@ def _job(found: JobFile) -> Job:
         recompute_modules=found.recompute_modules,
         fused_attention=found.attention == "fused",
         overlap=found.overlap,
+        graphs=found.graphs,
+        dispatcher=found.dispatcher,
+        fused_experts=found.fused_experts,
+        narrow_output=found.narrow_output,
         adapters=found.lora,
     )
 

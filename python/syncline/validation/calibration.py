@@ -25,8 +25,12 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.05
 """Relative error from which on an error counts by its size and no more by its square (soft L1)."""
-CPU_STARTS = (1e-3, 4e-3)
-"""Times of a layer's launches at which searches begin, in seconds."""
+PACES = ("layer_cpu_s", "expert_cpu_s")
+"""Constants that leave no trace where the accelerator is slower than the processor that launches its kernels."""
+CPU_STARTS = (1e-3, 4e-3, 9e-3)
+"""Values of these at which searches begin, in seconds."""
+EXPERTS = "experts"
+"""What the column ``calibrates`` has for rows to which constants of experts are fitted."""
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "products": (0.5, 1.2),
     "narrow_products": (0.5, 1.2),
@@ -38,6 +42,11 @@ BOUNDS: Mapping[str, tuple[float, float]] = {
     "staged_layer_s": (0.0, 0.01),
     "tensor_exposed": (0.0, 2.0),
     "dispatch": (0.2, 4.0),
+    "expert_exposed": (0.0, 1.0),
+    "expert_cpu_s": (1e-5, 0.05),
+    "each_expert_cpu_s": (0.0, 0.002),
+    "partial_graphs": (0.1, 1.0),
+    "expert_element_wise": (0.5, 10.0),
     "data_exposed": (0.0, 1.0),
     "pipeline_exposed": (0.0, 1.0),
 }
@@ -57,6 +66,8 @@ class Calibration:
     start: Software
     """Constants before the fit; those that are not fitted stay."""
     fitted: tuple[str, ...]
+    experts: tuple[str, ...] = ()
+    """Constants that are fitted afterwards, to rows with ``experts`` in ``calibrates``; the others stay then."""
 
 
 PLAIN = Software(fused_accumulation=False, logit_bytes=20.0, attention_library="flash-attention-2")
@@ -73,7 +84,8 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         "h100",
         ("megatron", "maxtext"),
         ("H100", "H200", "B200", "GB200"),
-        Software(products=0.8, narrow_products=0.9, attention_library="cudnn"),
+        # The last two are set by hand: few rows depend on them.
+        Software(products=0.8, narrow_products=0.9, attention_library="cudnn", expert_exposed=0.1, partial_graphs=0.8),
         (
             "products",
             "narrow_products",
@@ -82,6 +94,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
             "data_exposed",
             "pipeline_exposed",
         ),
+        ("expert_products", "expert_cpu_s", "each_expert_cpu_s", "expert_element_wise"),
     ),
     "nanotron": Calibration(
         "nanotron",
@@ -117,19 +130,20 @@ CALIBRATIONS: Mapping[str, Calibration] = {
 """All sets. The constants of a set hold for all its accelerators: those of newer ones are never fitted."""
 
 
-def fit(calibration: Calibration, jobs: Sequence[tuple[_core.Estimator, float]]) -> Software:
+def fit(start: Software, names: Sequence[str], jobs: Sequence[tuple[_core.Estimator, float]]) -> Software:
     """The constants with which estimates are nearest to measured steps: pairs of job and measured seconds.
+
+    Only those of ``names`` differ from ``start``.
 
     It minimises the soft-L1 loss of the logarithms of predicted over measured times, within :data:`BOUNDS`.
 
     :raises SynclineError: the package `scipy` is not installed.
     """
     optimize = _scipy()
-    names = calibration.fitted
     measured = [math.log(seconds) for _, seconds in jobs]
 
     def constants(values: Iterable[float]) -> Software:
-        return calibration.start.model_copy(update=dict(zip(names, map(float, values), strict=True)))
+        return start.model_copy(update=dict(zip(names, map(float, values), strict=True)))
 
     def residuals(values: Iterable[float]) -> list[float]:
         text = constants(values).model_dump_json()
@@ -137,12 +151,12 @@ def fit(calibration: Calibration, jobs: Sequence[tuple[_core.Estimator, float]])
 
     lows, highs = zip(*(BOUNDS[name] for name in names), strict=True)
 
-    def found(start: Any) -> Any:
+    def found(values: Any) -> Any:
         # Kernels' times have small steps, which wide differences pass over; narrow ones then find the minimum.
         for step in (0.02, 1e-4):
             answer = optimize.least_squares(
                 residuals,
-                start,
+                values,
                 bounds=(lows, highs),
                 x_scale="jac",
                 loss="soft_l1",
@@ -150,16 +164,17 @@ def fit(calibration: Calibration, jobs: Sequence[tuple[_core.Estimator, float]])
                 diff_step=step,
                 max_nfev=60,
             )
-            start = answer.x
+            values = answer.x
         return answer
 
     def within(values: Iterable[float]) -> list[float]:
         return [min(max(value, low), high) for value, low, high in zip(values, lows, highs, strict=True)]
 
     # A processor that launches in time leaves no trace, so searches that begin below it cannot find it.
-    paces = CPU_STARTS if "layer_cpu_s" in names else (0.0,)
-    starts = (calibration.start.model_copy(update={"layer_cpu_s": pace}) for pace in paces)
-    answers = [found(within(getattr(start, name) for name in names)) for start in starts]
+    launched = [name for name in PACES if name in names]
+    paces = CPU_STARTS if launched else (0.0,)
+    starts = (start.model_copy(update=dict.fromkeys(launched, pace)) for pace in paces)
+    answers = [found(within(getattr(each, name) for name in names)) for each in starts]
     best = min(answers, key=lambda answer: float(answer.cost))
     return constants(round(float(f"{value:.4g}"), 6) for value in best.x)
 
@@ -176,15 +191,18 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
     for name, calibration in CALIBRATIONS.items():
         if only is not None and name != only:
             continue
-        jobs = _jobs(calibration, rows)
-        kept = [job for job in jobs if job.model != without]
+        jobs = _Jobs.of(calibration, rows)
+        errors = jobs.errors() if without is None and only is None else (None, None)
+        kept = jobs.without(without)
         sets[name] = ConstantSet(
             frameworks=list(calibration.frameworks),
             accelerators=list(calibration.accelerators),
-            constants=_fitted(calibration, kept),
+            constants=kept.constants(),
             calibrated=f"rows of runs.csv with `{calibration.rows}` in `calibrates`",
-            rows=len(kept),
-            errors=_errors(calibration, jobs) if without is None and only is None else None,
+            rows=len(kept.dense),
+            errors=errors[0],
+            expert_rows=len(kept.experts),
+            expert_errors=errors[1],
         )
     return sets
 
@@ -195,28 +213,65 @@ class _Job:
     estimated: _core.Estimator
     measured_s: float
 
+    def error(self, constants: str) -> float:
+        return self.estimated.seconds(constants) / self.measured_s - 1
 
-def _fitted(calibration: Calibration, jobs: Sequence[_Job]) -> Software:
-    return fit(calibration, [(job.estimated, job.measured_s) for job in jobs]) if jobs else calibration.start
+
+@dataclass(frozen=True)
+class _Jobs:
+    """The rows of a set: those for its own constants, and those for its constants of experts."""
+
+    calibration: Calibration
+    dense: list[_Job]
+    experts: list[_Job]
+
+    @classmethod
+    def of(cls, calibration: Calibration, rows: Sequence[Row]) -> _Jobs:
+        experts = _jobs(calibration, EXPERTS, rows) if calibration.experts else []
+        return cls(calibration, _jobs(calibration, calibration.rows, rows), experts)
+
+    def without(self, model: str | None) -> _Jobs:
+        kept = ([job for job in jobs if job.model != model] for jobs in (self.dense, self.experts))
+        return _Jobs(self.calibration, *kept)
+
+    def constants(self) -> Software:
+        constants = _fitted(self.calibration.start, self.calibration.fitted, self.dense)
+        return _fitted(constants, self.calibration.experts, self.experts)
+
+    def errors(self) -> tuple[Errors | None, Errors | None]:
+        """The errors of each model's rows with constants that were fitted to the rows of the others."""
+        dense = _left_out(self.calibration.start, self.calibration.fitted, self.dense)
+        constants = _fitted(self.calibration.start, self.calibration.fitted, self.dense)
+        return dense, _left_out(constants, self.calibration.experts, self.experts)
 
 
-def _errors(calibration: Calibration, jobs: Sequence[_Job]) -> Errors | None:
-    """The errors of each model's rows with constants that were fitted to the rows of the others."""
+def _fitted(start: Software, names: Sequence[str], jobs: Sequence[_Job]) -> Software:
+    return fit(start, names, [(job.estimated, job.measured_s) for job in jobs]) if jobs and names else start
+
+
+def _left_out(start: Software, names: Sequence[str], jobs: Sequence[_Job]) -> Errors | None:
     models = sorted({job.model for job in jobs})
     if len(models) < 2:
         return None
     found = []
     for model in models:
-        constants = _fitted(calibration, [job for job in jobs if job.model != model]).model_dump_json()
-        found += [job.estimated.seconds(constants) / job.measured_s - 1 for job in jobs if job.model == model]
+        constants = _fitted(start, names, [job for job in jobs if job.model != model]).model_dump_json()
+        found += [job.error(constants) for job in jobs if job.model == model]
     return summary(found)
 
 
-def _jobs(calibration: Calibration, rows: Iterable[Row]) -> list[_Job]:
+def _counts(calibration: Calibration, run: Run) -> bool:
+    """Whether a run may calibrate a set."""
+    kinds = (run.calibrates or "").split()
+    named = calibration.rows in kinds or (bool(calibration.experts) and EXPERTS in kinds)
+    return named and run.framework == calibration.frameworks[0]
+
+
+def _jobs(calibration: Calibration, kind: str, rows: Iterable[Row]) -> list[_Job]:
     found = []
     for row in rows:
         run = row.run
-        if not _counts(calibration, run):
+        if kind not in (run.calibrates or "").split() or not _counts(calibration, run):
             continue
         if run.step_s is None or not row.cluster.accelerator.startswith(calibration.accelerators):
             continue
@@ -245,11 +300,6 @@ def held_out(rows: Sequence[Row], sets: Mapping[str, ConstantSet], names: Collec
         return predicted(run, cluster, estimator(run, model, cluster), made[key])
 
     return predict
-
-
-def _counts(calibration: Calibration, run: Run) -> bool:
-    """Whether a set may be fitted to a run."""
-    return calibration.rows in (run.calibrates or "").split() and run.framework == calibration.frameworks[0]
 
 
 def _scipy() -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def job(run: Run) -> Job:
     """How a run trains."""
-    splits: Mapping[str, Split] = {"ends": "ends", "layout": "ends", "cost": "cost"}
+    splits: Mapping[str, Split] = {"ends": "ends", "layout": "rest", "cost": "cost"}
     recompute: Recompute = run.recompute or "none"
     if recompute == "selective" and run.recompute_modules == "operators":
         recompute = "operators"
@@ -57,7 +57,12 @@ def job(run: Run) -> Job:
             gradients=bool(run.overlap_gradients),
             parameters=bool(run.overlap_parameters),
             pipeline=bool(run.overlap_pipeline),
+            experts=bool(run.overlap_experts),
         ),
+        graphs=run.graphs or "none",
+        dispatcher=run.dispatcher or "all_to_all",
+        fused_experts=bool(run.fused_experts),
+        narrow_output=bool(run.narrow_output),
         adapters=run.lora or (16 if run.task == "lora" else None),
     )
 

@@ -67,6 +67,11 @@ class Run(Strict):
     overlap_gradients: bool | None = None
     overlap_parameters: bool | None = None
     overlap_pipeline: bool | None = None
+    overlap_experts: bool | None = None
+    graphs: Literal["none", "partial", "full"] | None = None
+    dispatcher: Literal["all_to_all", "fused"] | None = None
+    fused_experts: bool | None = None
+    narrow_output: bool | None = None
     step_s: Positive | None = None
     memory_gib: Positive | None = None
     fits: Literal["yes", "no", "failed"] | None = None

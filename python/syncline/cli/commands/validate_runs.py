@@ -110,7 +110,8 @@ def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
         raise_errors(cannot_write(out, problem))
     if not quiet:
         for name, each in sets.items():
-            say(f"{name}: {counted(each.rows, 'row')}")
+            experts = f", {counted(each.expert_rows, 'row')} with experts" if each.expert_rows else ""
+            say(f"{name}: {counted(each.rows, 'row')}{experts}")
         say(f"Wrote {out}")
     return 0
 

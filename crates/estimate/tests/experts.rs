@@ -1,0 +1,103 @@
+//! Experts: what comes to them, what travels, and what launches them.
+
+use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use syncline_estimate::work::{layer_work, ranks_of};
+use syncline_estimate::{Dispatcher, Experts, Graphs, Job, Model, Overlap, Precision, Software, estimate};
+
+/// A model with eight experts, of which a token goes to two.
+fn model() -> Model {
+    let experts = Experts { count: 8, top_k: 2, ffn: 1000, shared_ffn: 0, dense_layers: 0, every: 1 };
+    Model { experts: Some(experts), gated: true, ..gpt3() }
+}
+
+#[test]
+fn experts_compute_as_many_tokens_as_come_to_them() {
+    for (expert, data) in [(1, 1), (4, 4), (8, 8)] {
+        let work = layer_work(&model(), &Job { expert, data, ..single(1024) }, 0);
+        // Every rank sends its tokens to two experts, and computes as many.
+        let routed: u64 = work.linears[2..].iter().map(|each| each.tokens * each.groups).sum();
+        assert_eq!(routed, 2 * 2 * 1024);
+        assert_eq!(
+            (work.linears[2].groups, work.local_experts),
+            (8 / u64::from(expert), 8 / u64::from(expert))
+        );
+        assert_eq!(work.expert_parameters, 3 * 12_288 * 1000 * 8 / u64::from(expert));
+        // Two copies of each token, in 16 bits, there and back.
+        let sent = if expert == 1 { 0 } else { 2 * 1024 * 12_288 * 4 };
+        assert_eq!(work.dispatched_bytes, sent);
+    }
+}
+
+#[test]
+fn a_token_goes_to_as_many_ranks_as_hold_its_experts() {
+    // By enumeration: all pairs of 8 experts, of which each of 4 ranks has 2; 4 of the 28 pairs are on one rank.
+    let pairs = (0..8_u64).flat_map(|a| (0..a).map(move |b| (a / 2, b / 2)));
+    let (mut ranks, mut count) = (0, 0);
+    for (a, b) in pairs {
+        ranks += if a == b { 1 } else { 2 };
+        count += 1;
+    }
+    assert!((ranks_of(8, 2, 2) - f64::from(ranks) / f64::from(count)).abs() < 1e-12);
+    assert!((ranks_of(8, 2, 2) - 52.0 / 28.0).abs() < 1e-12);
+    // One expert on each rank, all experts on one rank, and all experts chosen.
+    assert!((ranks_of(64, 1, 8) - 8.0).abs() < 1e-12);
+    assert!((ranks_of(64, 64, 8) - 1.0).abs() < 1e-12);
+    assert!((ranks_of(64, 8, 64) - 8.0).abs() < 1e-12);
+}
+
+#[test]
+fn kernels_for_dispatch_send_a_token_once_to_each_rank() {
+    let job = Job { expert: 4, data: 4, ..single(1024) };
+    let all = layer_work(&model(), &job, 0).dispatched_bytes;
+    let once = layer_work(&model(), &Job { dispatcher: Dispatcher::Fused, ..job }, 0).dispatched_bytes;
+    assert!((once as f64 / all as f64 - 52.0 / 28.0 / 2.0).abs() < 1e-6);
+}
+
+#[test]
+fn dispatch_hides_behind_the_computing_of_another_micro_batch() {
+    let job = Job { expert: 8, data: 8, ..single(1024) };
+    let step = |network: f64, experts: bool| {
+        let overlap = Overlap { experts, ..Overlap::default() };
+        let costs = Counting { network, ..Counting::default() };
+        estimate(&model(), &Job { overlap, ..job.clone() }, SERVERS, &PLAIN, &costs).stage
+    };
+    // There and back, forward and backward, in 96 layers, 16 bits each.
+    let bytes = 2.0 * 1024.0 * 12_288.0 * 2.0 * 4.0 * 96.0;
+    assert_eq!(step(1.0, false).expert, bytes);
+    assert_eq!(step(1.0, true).expert, bytes / 4.0);
+    // What takes longer than computing is not hidden beyond it.
+    let slow = step(1e9, true);
+    assert!((slow.expert / (1e9 * bytes - slow.compute()) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn graphs_launch_what_the_processor_would() {
+    let software = Software { expert_cpu_s: 1e30, each_expert_cpu_s: 1e29, layer_cpu_s: 1e20, ..PLAIN };
+    let seconds = |graphs| {
+        let job = Job { graphs, ..single(1024) };
+        estimate(&model(), &job, SERVERS, &software, &Counting::default()).stage.seconds()
+    };
+    // 96 layers with eight experts each.
+    let all = 96.0 * (1e30 + 8.0 * 1e29);
+    assert!((seconds(Graphs::None) / all - 1.0).abs() < 1e-12);
+    assert!((seconds(Graphs::Partial) / (all / 2.0) - 1.0).abs() < 1e-12);
+    let plain = estimate(&model(), &single(1024), SERVERS, &PLAIN, &Counting::default());
+    assert_eq!(seconds(Graphs::Full), plain.stage.seconds());
+}
+
+#[test]
+fn a_fused_block_of_experts_has_the_rate_of_one_product_and_converts_nothing() {
+    let software = Software { expert_products: 0.5, ..PLAIN };
+    let job = Job { precision: Precision::Mxfp8, ..single(1024) };
+    let step = |fused_experts, software: &Software| {
+        let job = Job { fused_experts, ..job.clone() };
+        estimate(&model(), &job, SERVERS, software, &Counting::default()).stage.products
+    };
+    assert_eq!(step(true, &software), step(true, &PLAIN));
+    // Products of experts, three forward and twice as many backward, take as long again.
+    let experts = 3.0 * 2.0 * 2.0 * 1024.0 * 12_288.0 * 3000.0 * 96.0;
+    assert_eq!(step(false, &software) - step(false, &PLAIN), experts);
+    // Inputs of both products are read in 16 bits and written in 8; the activation is read and written in 16.
+    let bytes = |fused| layer_work(&model(), &Job { fused_experts: fused, ..job.clone() }, 0).routed_bytes;
+    assert_eq!(bytes(false) - bytes(true), 2048 * ((12_288 + 1000) * 3 + 3 * 1000 * 2));
+}
