@@ -16,6 +16,8 @@ import re
 import sys
 from pathlib import Path
 
+from syncline.clusters.known import clusters as known_clusters
+
 HERE = Path(__file__).parent
 
 COLUMNS = (
@@ -37,7 +39,7 @@ CALIBRATES = {
 }
 """Constants that rows of a data set may be fitted to; those of NVIDIA's tables are in :func:`_nvidia_calibrates`."""
 
-_CLUSTERS = frozenset(re.findall(r"^(\S+):$", (HERE / "clusters.yaml").read_text(encoding="utf-8"), re.MULTILINE))
+_CLUSTERS = frozenset(known_clusters())
 
 NO_ACCELERATOR = {
     "dgx-b300": "no data sheet and no measured kernels of B300",

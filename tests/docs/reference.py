@@ -97,6 +97,7 @@ PARTS = {
     "Link": ("Link by link", "link"),
     "Ecmp": ("Equal-cost multi-path", "policy"),
     "FileFabric": ("From a file", "file"),
+    "ClusterFabric": ("A known cluster", "cluster"),
     "MeasuredFabric": ("As measured", "measurements"),
     "MeasuredNodes": ("Several NPUs in a measured host", "nodes"),
     "BuiltFabric": ("Families", "family"),
@@ -429,6 +430,35 @@ def accelerators() -> list[str]:
     return table(["names", "peak, dense", "memory bandwidth", "source"], rows)
 
 
+def clusters() -> list[str]:
+    """The clusters that scenarios and estimates can name."""
+    from syncline.clusters.known import clusters as known
+
+    rows: dict[int, list[str]] = {}
+    for name, each in known().items():
+        if id(each) in rows:
+            rows[id(each)][0] += f", `{name}`"
+            continue
+        size = "any" if each.hosts is None else f"{each.hosts * each.host:,}"
+        network = "one switch" if each.network is None else "rails" if each.network.rails else "leaves and spines"
+        if each.network is not None and each.network.pod_oversubscription != 1:
+            network += f", {each.network.pod_oversubscription:g}:1 between pods"
+        sources = [each.source, *([each.network.source] if each.network else [])]
+        assumed = f" Assumed: {'; '.join(each.assumed)}." if each.assumed else ""
+        rows[id(each)] = [
+            f"`{name}`",
+            each.accelerator,
+            size,
+            str(each.domain),
+            each.nic_rate,
+            network,
+            ". ".join(sources) + "." + assumed,
+        ]
+    return table(
+        ["name", "accelerator", "accelerators", "domain", "rate of each", "network", "source"], [*rows.values()]
+    )
+
+
 def prices() -> list[str]:
     """The shipped price lists."""
     from syncline.config.expand_prices import price_list, shipped
@@ -641,6 +671,7 @@ GENERATORS: dict[str, Callable[..., list[str]]] = {
     "fields": fields,
     "public": public_names,
     "accelerators": accelerators,
+    "clusters": clusters,
     "prices": prices,
     "commands": commands,
     "design": design,

@@ -727,6 +727,7 @@ ELSEWHERE = {
     ("FlexNetWorkload", "*"): "tests/config/test_flexnet.py: paths of files",
     ("AstraTextWorkload", "*"): "tests/config/test_errors.py: paths of files",
     ("FileFabric", "*"): "tests/config/test_edges.py: paths of files, and names in them",
+    ("ClusterFabric", "*"): "tests/clusters/test_known.py: fabrics of clusters",
     ("MeasuredFabric", "*"): "tests/config/test_measured.py: a file of measurements",
     ("MeasuredNodes", "*"): "tests/config/test_measured.py: a file of measurements",
     ("Table", "*"): "tests/config/test_compute.py: the path of a file",

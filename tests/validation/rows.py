@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from syncline.clusters.known import clusters
 from syncline.validation.architecture import read_models
 from syncline.validation.checks import Row
-from syncline.validation.clusters import read_clusters
 from syncline.validation.outcome import Outcome
 from syncline.validation.prediction import Prediction
 from syncline.validation.runs import Placed, Run, read_runs
@@ -14,7 +14,7 @@ from syncline.validation.runs import Placed, Run, read_runs
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "validation"
 MODELS = read_models((FOLDER / "models.yaml").as_posix())
-CLUSTERS = read_clusters((FOLDER / "clusters.yaml").as_posix())
+CLUSTERS = clusters()
 
 GOOD = {
     "id": "a",

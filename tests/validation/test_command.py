@@ -12,7 +12,7 @@ from tests.validation.rows import FOLDER, at_forty_percent, write
 
 
 def options(file, **more):
-    here = {"models": (FOLDER / "models.yaml").as_posix(), "clusters": (FOLDER / "clusters.yaml").as_posix()}
+    here = {"models": (FOLDER / "models.yaml").as_posix()}
     return RunsOptions(file=file, **here, **more)
 
 

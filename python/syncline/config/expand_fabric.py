@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline import _core
+from syncline.clusters.known import find
+from syncline.clusters.size import fabric as part_of
 from syncline.codes import Code
 from syncline.config import expand_built
 from syncline.config.built import BuiltFabric
@@ -12,6 +14,7 @@ from syncline.config.edges import graph, read_edges
 from syncline.config.fabric import (
     FORMS,
     AllToAllFabric,
+    ClusterFabric,
     Dim,
     DimsFabric,
     Fabric,
@@ -26,14 +29,16 @@ from syncline.config.fabric import (
 from syncline.config.measured import measured
 from syncline.config.origin import Origins
 from syncline.config.shape import sizes
+from syncline.errors import SynclineError
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.node import Node, dotted
-from syncline.input.problem import error, raise_errors
+from syncline.input.problem import error, exception, raise_errors
 from syncline.input.source import Source, from_file
 
 if TYPE_CHECKING:
     from syncline.distances import Measured
+    from syncline.errors import Diagnostic
 
 _KINDS = {"Ring": "ring", "FC": "fully_connected", "FullyConnected": "fully_connected", "Switch": "switch"}
 
@@ -53,10 +58,34 @@ def expand(fabric: Fabric, origins: Origins, hosts: Measured | None = None) -> d
             return {"graph": graph(fabric, origins, origins.source, ("fabric",))}
         case BuiltFabric():
             return expand_built.expand(fabric, origins)
+        case ClusterFabric():
+            return _cluster(fabric, origins)
         case FileFabric():
             return _file(fabric, origins)
         case MeasuredFabric():
             return {"graph": measured(fabric, origins, hosts)}
+
+
+def _cluster(fabric: ClusterFabric, origins: Origins) -> dict[str, Any]:
+    """The resolved form of a part of a known cluster."""
+    try:
+        made = part_of(find(fabric.cluster), fabric.npus, fabric.latency, fabric.scale_up_latency)
+    except SynclineError as problem:
+        placed: list[Diagnostic] = []
+        for each in problem.diagnostics:
+            at = ("fabric", each.get("key", "cluster").removeprefix("fabric."))
+            mark = origins.source.mark(at if origins.source.root.at(at) else ("fabric", "cluster"))
+            named: Diagnostic = {**each, "key": dotted(at)}
+            if mark is not None:
+                named["place"] = mark.place()
+            placed.append(named)
+        raise exception(*placed) from None
+    resolved = expand_built.expand(BuiltFabric.model_validate(made), origins)
+    # What the core says of the family's numbers is about the cluster.
+    for path in [path for path in origins.moved if path[:1] == ("fabric",)]:
+        del origins.moved[path]
+    origins.move(("fabric",), ("fabric",))
+    return resolved
 
 
 class _File(Strict):

@@ -224,6 +224,19 @@ class FileFabric(Strict):
     """How messages are routed, as for a fabric given link by link. Replaces the routing of a YAML file."""
 
 
+class ClusterFabric(Strict):
+    """A known cluster, or a part of it."""
+
+    cluster: Annotated[str, Field(min_length=1)]
+    """Name of a cluster, such as `eos`, or of a kind of server, such as `dgx-h100`."""
+    npus: Count | None = None
+    """Accelerators: whole servers, and whole scale-up domains if there are several. Without it, all of the cluster."""
+    latency: Time = "0s"
+    """Latency of each link between servers."""
+    scale_up_latency: Time = "0s"
+    """Latency of each link between an accelerator and the switch of its scale-up domain."""
+
+
 class MeasuredNodes(Strict):
     """Hosts of several NPUs, joined by a switch inside the host. They share its interface."""
 
@@ -256,6 +269,7 @@ FORMS = {
     "alltoall": "alltoall",
     "file": "file",
     "measured": "measured",
+    "cluster": "cluster",
     "links": "graph",
     **{family: "built" for family in BuiltFabric.FAMILIES if family != "torus"},
 }
@@ -279,6 +293,7 @@ Fabric = Annotated[
     | Annotated[AllToAllFabric, Tag("alltoall")]
     | Annotated[FileFabric, Tag("file")]
     | Annotated[MeasuredFabric, Tag("measured")]
+    | Annotated[ClusterFabric, Tag("cluster")]
     | Annotated[GraphFabric, Tag("graph")]
     | Annotated[BuiltFabric, Tag("built")],
     Discriminator(_form),

@@ -11,7 +11,7 @@
 
 from syncline.estimate.error_bars import ErrorBar, error_bar, kind_of
 from syncline.estimate.job import Job, Overlap, estimator
-from syncline.estimate.machines import MEASURED, Machine, known, machine
+from syncline.estimate.machines import MEASURED, Machine, known, machine, of_cluster
 from syncline.estimate.measures import mfu, tokens_per_s
 from syncline.estimate.model import model_text
 from syncline.estimate.software import Software, shipped
@@ -30,6 +30,7 @@ __all__ = [
     "machine",
     "mfu",
     "model_text",
+    "of_cluster",
     "shipped",
     "tokens_per_s",
 ]

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from syncline.clusters.known import find
 from syncline.codes import Code
 from syncline.input.problem import error, exception, nearest
 from syncline.models import accelerators
@@ -16,6 +17,8 @@ from syncline.nccl.machine import to_core
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from syncline.clusters.known import Cluster
 
 _KERNELS = files("syncline") / "data" / "kernels"
 
@@ -28,19 +31,17 @@ class Measured:
     """The file of kernel models, which is named after the accelerator whose kernels were measured."""
     nccl: str
     """The machine of NCCL."""
-    domain: int
-    """Accelerators that NVLink joins in the machines that are sold."""
-    nic_bytes_per_s: float
-    """Rate of the network for each accelerator in these machines, in bytes per second."""
+    cluster: str
+    """The cluster, by its name in ``data/clusters.yaml``, whose servers are those that are sold."""
 
 
 MEASURED: Mapping[str, Measured] = {
-    "A100-SXM4-40GB": Measured("A100-SXM4-80GB", "a100-sxm", 8, 25e9),
-    "A100-SXM4-80GB": Measured("A100-SXM4-80GB", "a100-sxm", 8, 25e9),
-    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", 8, 50e9),
-    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", 8, 50e9),
-    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", 8, 50e9),
-    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", 72, 50e9),
+    "A100-SXM4-40GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
+    "A100-SXM4-80GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
+    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", "dgx-h100"),
+    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200"),
+    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200"),
+    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72"),
 }
 """Accelerators that estimates can be made for. An H200 has the kernels of an H100 with faster memory, and a GB200 those
 of a B200."""
@@ -86,13 +87,30 @@ def machine(accelerator: str, *, nic_bytes_per_s: float | None = None, domain: i
     :raises SynclineError: no kernels of the accelerator were measured.
     """
     name = known(accelerator)
-    measured, card = MEASURED[name], accelerators.find(name)
+    sold, card = find(MEASURED[name].cluster), accelerators.find(name)
     return Machine(
         name,
-        domain or measured.domain,
-        measured.nic_bytes_per_s if nic_bytes_per_s is None else nic_bytes_per_s,
+        domain or sold.domain,
+        sold.nic_bytes_per_s if nic_bytes_per_s is None else nic_bytes_per_s,
         card.memory_bytes,
         card.memory_bytes_per_s,
+    )
+
+
+def of_cluster(cluster: Cluster) -> Machine:
+    """The machine of a known cluster.
+
+    :raises SynclineError: no kernels of its accelerator were measured.
+    """
+    name = known(cluster.accelerator)
+    card = accelerators.find(name)
+    return Machine(
+        name,
+        cluster.domain,
+        cluster.nic_bytes_per_s,
+        cluster.memory_bytes or card.memory_bytes,
+        cluster.memory_bytes_per_s or card.memory_bytes_per_s,
+        cluster.domain_in_use,
     )
 
 

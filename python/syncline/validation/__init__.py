@@ -1,7 +1,7 @@
 """Compares predictions with measurements, of training steps and of collectives.
 
 - :mod:`~syncline.validation.runs`: measured runs, the rows of ``validation/runs.csv``;
-- :mod:`~syncline.validation.architecture` and :mod:`~syncline.validation.clusters`: their models and machines;
+- :mod:`~syncline.validation.architecture`: their models; :mod:`~syncline.clusters.known` has their machines;
 - :mod:`~syncline.validation.checks`: what is impossible about a row, and the nearest value that works;
 - :mod:`~syncline.validation.folder`: reads all of these;
 - :mod:`~syncline.validation.prediction`: what a predictor is, and calibration with a model left out;
@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 from syncline.lazy import lazy
 
 if TYPE_CHECKING:
+    from syncline.clusters.known import Cluster
     from syncline.models.architecture import Architecture
     from syncline.validation.alike_rows import Alike, alike
-    from syncline.validation.clusters import Cluster
     from syncline.validation.figures import Validation, validated
     from syncline.validation.folder import Inputs, load
     from syncline.validation.kept import recorded, worse
@@ -58,7 +58,7 @@ __getattr__ = lazy(
     {
         "Alike": "syncline.validation.alike_rows.Alike",
         "Architecture": "syncline.models.architecture.Architecture",
-        "Cluster": "syncline.validation.clusters.Cluster",
+        "Cluster": "syncline.clusters.known.Cluster",
         "Inputs": "syncline.validation.folder.Inputs",
         "Outcome": "syncline.validation.outcome.Outcome",
         "Prediction": "syncline.validation.prediction.Prediction",

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from syncline import _core
+    from syncline.clusters.known import Cluster
     from syncline.models.architecture import Architecture
     from syncline.nccl.machine import Errors
     from syncline.validation.checks import Row
-    from syncline.validation.clusters import Cluster
     from syncline.validation.prediction import Predict, Prediction
     from syncline.validation.runs import Run
 

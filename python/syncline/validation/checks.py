@@ -17,9 +17,9 @@ from syncline.validation.architecture import Unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from syncline.clusters.known import Cluster
     from syncline.errors import Diagnostic
     from syncline.models.architecture import Architecture
-    from syncline.validation.clusters import Cluster
     from syncline.validation.runs import Placed, Run, Runs
 
 

@@ -6,21 +6,20 @@ import math
 from typing import TYPE_CHECKING
 
 from syncline.codes import Code
-from syncline.estimate import Job, Machine, Overlap, known
+from syncline.estimate import Job, Overlap, of_cluster
 from syncline.estimate import estimator as estimated
 from syncline.estimate import software as stacks
 from syncline.input.problem import error, raise_errors
-from syncline.models import accelerators
 from syncline.validation.prediction import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syncline import _core
+    from syncline.clusters.known import Cluster
     from syncline.estimate.job import Recompute, Split
     from syncline.estimate.software import ConstantSet, Software
     from syncline.models.architecture import Architecture
-    from syncline.validation.clusters import Cluster
     from syncline.validation.prediction import Predict
     from syncline.validation.runs import Run
 
@@ -67,30 +66,13 @@ def job(run: Run) -> Job:
     )
 
 
-def machine(cluster: Cluster) -> Machine:
-    """The machine of a cluster.
-
-    :raises SynclineError: no kernels of its accelerator were measured.
-    """
-    name = known(cluster.accelerator)
-    card = accelerators.find(name)
-    return Machine(
-        name,
-        cluster.domain,
-        cluster.nic_bytes_per_s,
-        cluster.memory_bytes or card.memory_bytes,
-        cluster.memory_bytes_per_s or card.memory_bytes_per_s,
-        cluster.domain_in_use,
-    )
-
-
 def estimator(run: Run, architecture: Architecture, cluster: Cluster) -> _core.Estimator:
     """The estimator of a run.
 
     :raises SynclineError: the mesh does not divide the model, or no kernels of its accelerator or precision were
         measured.
     """
-    return estimated(architecture, job(run), machine(cluster), run.layers)
+    return estimated(architecture, job(run), of_cluster(cluster), run.layers)
 
 
 def predictor(sets: Mapping[str, ConstantSet] | None = None) -> Predict:

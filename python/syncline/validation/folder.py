@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, RootModel
 
+from syncline.clusters.known import clusters as shipped
+from syncline.clusters.known import read_clusters
 from syncline.codes import Code
 from syncline.input.check import Whole, check
 from syncline.input.limits import MAX_MODEL_FILE_BYTES
@@ -17,12 +19,12 @@ from syncline.input.source import Source, read_file
 from syncline.input.yaml import read
 from syncline.validation import checks
 from syncline.validation.architecture import read_models
-from syncline.validation.clusters import read_clusters
 from syncline.validation.runs import read_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline.clusters.known import Cluster
     from syncline.validation.checks import Row
     from syncline.validation.runs import Runs
 
@@ -47,8 +49,9 @@ class Inputs:
 def load(file: str | None = None, models: str | None = None, clusters: str | None = None) -> Inputs:
     """Reads and checks the files.
 
-    By default the rows are those of the folder ``validation``. Models and clusters are in the folder of the rows, or
-    else in ``validation``. The explanations, if there are any, are in the folder of the rows.
+    By default the rows are those of the folder ``validation``. Models are in the folder of the rows, or else in
+    ``validation``. Clusters are in the folder of the rows, or else those of the package. The explanations, if there are
+    any, are in the folder of the rows.
 
     :raises SynclineError: a file cannot be read or is malformed, or a row is impossible.
     """
@@ -59,9 +62,7 @@ def load(file: str | None = None, models: str | None = None, clusters: str | Non
         raise_errors(error(Code.UNREADABLE, "no such file", mark=place, help=remedy))
     runs = read_runs(path)
     folder = Path(path).parent
-    rows = checks.check(
-        runs, read_models(models or _near(folder, MODELS)), read_clusters(clusters or _near(folder, CLUSTERS))
-    )
+    rows = checks.check(runs, read_models(models or _near(folder, MODELS)), _clusters(folder, clusters))
     outliers = folder / OUTLIERS
     return Inputs(runs, rows, read_explanations(outliers.as_posix()) if outliers.is_file() else {})
 
@@ -73,6 +74,13 @@ def read_explanations(path: str) -> Mapping[str, str]:
     """
     content = read_file(path, MAX_MODEL_FILE_BYTES)
     return check(Source(read(content, path), path), Explanations, Whole("the file")).root
+
+
+def _clusters(folder: Path, given: str | None) -> Mapping[str, Cluster]:
+    """The clusters of a file that is given or is beside the rows, and those of the package, which they may replace."""
+    beside = folder / CLUSTERS
+    file = given or (beside.as_posix() if beside.is_file() else None)
+    return shipped() if file is None else {**shipped(), **read_clusters(file)}
 
 
 def _near(folder: Path, name: str) -> str:

@@ -10,9 +10,9 @@ from syncline.errors import SynclineError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from syncline.clusters.known import Cluster
     from syncline.models.architecture import Architecture
     from syncline.validation.checks import Row
-    from syncline.validation.clusters import Cluster
     from syncline.validation.prediction import Predict, Prediction
     from syncline.validation.runs import Run
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from syncline.clusters.known import Cluster
 from syncline.models.architecture import Architecture
-from syncline.validation.clusters import Cluster
 from syncline.validation.runs import Run
 
 

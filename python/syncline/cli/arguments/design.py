@@ -97,8 +97,17 @@ def parallel(
         str, typer.Option("--gpus", metavar="N[,N...]", help="Number of accelerators, or several: 256,512,1024.")
     ],
     accelerator: Annotated[
-        str, typer.Option("--accelerator", "-a", metavar="NAME", help="Such as A100, H100, H200, B200 or GB200.")
-    ] = "H100",
+        str | None,
+        typer.Option(
+            "--accelerator", "-a", metavar="NAME", help="Such as A100, H100, H200, B200 or GB200 (default: H100)."
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster", metavar="NAME", help="A known cluster, such as selene or eos, with its accelerators."
+        ),
+    ] = None,
     sequence: Annotated[
         int, typer.Option("--sequence", metavar="TOKENS", min=1, max=1 << 24, help="Tokens of a sequence.")
     ] = 8192,
@@ -159,6 +168,7 @@ def parallel(
         ParallelOptions(
             gpus=gpus,
             accelerator=accelerator,
+            cluster=cluster,
             sequence=sequence,
             global_batch=global_batch,
             precision=precision.value,

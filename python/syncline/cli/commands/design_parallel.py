@@ -14,6 +14,7 @@ from syncline.terminal.streams import console, show, show_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.estimate import Machine
     from syncline.estimate.job import Precision, Schedule
 
 MOST_GPUS = 1_000_000
@@ -30,7 +31,8 @@ class ParallelOptions:
     """Options of ``syncline design parallel``, as the user gives them."""
 
     gpus: str
-    accelerator: str
+    accelerator: str | None
+    cluster: str | None
     sequence: int
     global_batch: int | None
     precision: Precision
@@ -50,7 +52,6 @@ def parallel(model: str, options: ParallelOptions) -> int:
     from syncline.design.parallel.screen import as_dict, screen
     from syncline.design.parallel.search_divisions import batch_of
     from syncline.design.parallel.sizes import board_power
-    from syncline.estimate import machine
 
     objective = Objective(options.best_by)
     counts = _counts(options.gpus)
@@ -68,7 +69,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
     nic = None if options.nic_rate is None else network_rate("--nic-rate", options.nic_rate) / 8
     request = Request(
         read_model(model),
-        machine(options.accelerator, nic_bytes_per_s=nic, domain=options.domain),
+        _machine(options, counts, nic),
         counts[0],
         options.sequence,
         options.global_batch or _batch(counts, batch_of(counts, options.sequence)),
@@ -87,6 +88,41 @@ def parallel(model: str, options: ParallelOptions) -> int:
         width = console().width
         show(screen(found.best, width, sizes_screen.blocks(found, width) if traded else ()))
     return 0
+
+
+def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: float | None) -> Machine:
+    """The machine of a known cluster, or of servers that are sold; options replace its network and its domain."""
+    from syncline.clusters.known import find
+    from syncline.estimate import machine, of_cluster
+
+    if options.cluster is None:
+        return machine(options.accelerator or "H100", nic_bytes_per_s=nic_bytes_per_s, domain=options.domain)
+    if options.accelerator is not None:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "`--cluster` has its own accelerators",
+                key="--accelerator",
+                found=options.accelerator,
+                help="leave out `--accelerator` or `--cluster`",
+            )
+        )
+    cluster = find(options.cluster)
+    most = None if cluster.hosts is None else cluster.hosts * cluster.host
+    if most is not None and max(counts) > most:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                f"`{options.cluster}` has fewer accelerators",
+                key="--gpus",
+                found=str(max(counts)),
+                allowed=f"at most {most}",
+            )
+        )
+    found = of_cluster(cluster)
+    if nic_bytes_per_s is not None:
+        found = replace(found, nic_bytes_per_s=nic_bytes_per_s)
+    return found if options.domain is None else replace(found, domain=options.domain, used=None)
 
 
 def _counts(text: str) -> list[int]:
