@@ -129,6 +129,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.batch": [(DENSE, {"batch__global_batch": 1024})],
     "JobFile.precision": [(DENSE, {"precision": "fp8"})],
     "JobFile.gradients": [(DENSE, {"gradients": "bf16"})],
+    "JobFile.moments": [(DENSE, {"moments": "bf16"}), (DENSE, {"moments": "8bit"})],
     "JobFile.recompute": [(DENSE, {"recompute": "full"}), (DENSE, {"recompute": "operators"})],
     "JobFile.recompute_method": [
         (changed(DENSE, recompute="full"), {"recompute_method": "block"}),
@@ -302,7 +303,10 @@ def test_a_job_that_does_not_fit_says_so(cli: Cli):
     found = cli("estimate", "job.yaml")
     assert found.returncode == 1
     assert "It does not fit" in found.stdout
-    assert json.loads(cli("estimate", "job.yaml", "--json").stdout)["exit_status"] == 1
+    assert "what would make it fit" in found.stdout
+    told = json.loads(cli("estimate", "job.yaml", "--json").stdout)
+    assert told["exit_status"] == 1
+    assert all(each["memory_bytes"] <= told["estimate"]["capacity_bytes"] for each in told["estimate"]["changes"])
 
 
 def test_the_path_of_a_model_is_relative_to_the_job_file(cli: Cli):

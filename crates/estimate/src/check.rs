@@ -65,6 +65,15 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     }
     found.extend(schedule(job));
     found.extend(recompute(model, job));
+    if ![1, 2, 4].contains(&job.moment_bytes) {
+        found.push(
+            Diagnostic::error(Code::BadValue, "not bytes of a moment")
+                .key("moment_bytes")
+                .found(job.moment_bytes.to_string())
+                .allowed("1, 2, 4")
+                .help("write moment_bytes: 4"),
+        );
+    }
     found
 }
 

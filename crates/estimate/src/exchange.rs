@@ -149,11 +149,11 @@ impl<C: Costs> Setting<'_, C> {
         Group::strided(self.job.replicas().div_ceil(parts), self.job.tensor * parts, self.domain())
     }
 
-    /// The optimizer reads and writes its states, reads gradients, and writes parameters: Adam has two moments and a copy of
-    /// the parameters, in 32 bits.
+    /// The optimizer reads and writes its states, reads gradients, and writes parameters: Adam has two moments, and a copy of
+    /// the parameters in 32 bits.
     fn update(&self, held: Held) -> f64 {
         let job: &Job = self.job;
-        let states = 2.0 * 3.0 * 4.0 + 2.0 + f64::from(job.gradient_bytes);
+        let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + 2.0 + f64::from(job.gradient_bytes);
         let (dense, experts) = if job.zero >= 1 {
             (f64::from(job.shard_group.min(job.replicas())), f64::from(job.expert_replicas()))
         } else {

@@ -43,6 +43,9 @@ pub struct Job {
     pub precision: Precision,
     /// Bytes of a gradient, as it is summed over micro-batches and ranks.
     pub gradient_bytes: u8,
+    /// Bytes of each of Adam's two moments: 4, or 2 or 1 where the optimizer keeps them in 16 or 8 bits.
+    #[serde(default = "four")]
+    pub moment_bytes: u8,
     /// What the backward pass computes again.
     pub recompute: Recompute,
     /// Which layers, if whole layers are computed again; without it each of them, one by one.
@@ -178,6 +181,10 @@ pub enum Recompute {
     Operators,
     /// Whole layers, of which only the inputs are kept.
     Full,
+}
+
+const fn four() -> u8 {
+    4
 }
 
 const fn one() -> u32 {

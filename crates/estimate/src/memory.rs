@@ -88,9 +88,14 @@ pub fn memory_by_stage(model: &Model, job: &Job, software: &MemorySoftware) -> V
         .collect()
 }
 
-/// Bytes of both moments of Adam, and of the parameters that it updates.
-const MOMENTS: f64 = 8.0;
+/// Bytes of the parameters that the optimizer updates.
 const MASTER: f64 = 4.0;
+
+/// Bytes of both moments of Adam. Those of 8 bits have a scale of 4 bytes for each block of 2,048 (Dettmers et al. 2022).
+fn moments(job: &Job) -> f64 {
+    let scale = if job.moment_bytes == 1 { 4.0 / 2048.0 } else { 0.0 };
+    2.0 * (f64::from(job.moment_bytes) + scale)
+}
 
 /// Bytes of a parameter in the type of products.
 const HALF: f64 = 2.0;
@@ -243,16 +248,16 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
         return States {
             weights: (HALF + copies) * at(3) + HALF * trained,
             gradients: (gradient + f64::from(software.gradient_copy_bytes)) * trained,
-            optimizer: (MOMENTS + MASTER) * trained_part,
+            optimizer: (moments(job) + MASTER) * trained_part,
             gathered: if job.zero >= 3 { HALF * gathered(model, job, blocks).1 } else { 0.0 },
         };
     }
     let (unit, two_units) = gathered(model, job, blocks);
     let copy = f64::from(software.gradient_copy_bytes);
     let (weight, optimizer) = if job.zero >= 3 && software.gathers_from_master {
-        (MASTER, MOMENTS)
+        (MASTER, moments(job))
     } else {
-        (HALF, MOMENTS + MASTER)
+        (HALF, moments(job) + MASTER)
     };
     let gathered = match job.zero {
         0 | 1 => 0.0,

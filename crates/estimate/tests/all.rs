@@ -93,6 +93,7 @@ pub fn single(sequence: u64) -> Job {
         sequence,
         precision: Precision::Bf16,
         gradient_bytes: 4,
+        moment_bytes: 4,
         recompute: Recompute::None,
         recompute_method: None,
         recompute_layers: 1,

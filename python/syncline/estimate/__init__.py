@@ -4,12 +4,14 @@
 - :mod:`~syncline.estimate.model`: architectures, as the core takes them;
 - :mod:`~syncline.estimate.job`: how they are trained: mesh, batches, precision, recomputation, overlap;
 - :mod:`~syncline.estimate.software`: constants of the software that trains;
+- :mod:`~syncline.estimate.fitting`: what would make a job fit into memory;
 - :mod:`~syncline.estimate.error_bars`: how far estimates were from measured steps of jobs that are alike;
 - :mod:`~syncline.estimate.measures`: tokens a second and MFU of a step;
 - :mod:`~syncline.estimate.screen`: parts of a step and kinds of memory as tables.
 """
 
 from syncline.estimate.error_bars import ErrorBar, error_bar, kind_of
+from syncline.estimate.fitting import Change, changes_that_fit
 from syncline.estimate.job import Job, Overlap, estimator
 from syncline.estimate.machines import MEASURED, Machine, known, machine, of_cluster
 from syncline.estimate.measures import mfu, tokens_per_s
@@ -18,11 +20,13 @@ from syncline.estimate.software import Software, shipped
 
 __all__ = [
     "MEASURED",
+    "Change",
     "ErrorBar",
     "Job",
     "Machine",
     "Overlap",
     "Software",
+    "changes_that_fit",
     "error_bar",
     "estimator",
     "kind_of",

@@ -95,6 +95,8 @@ class Job(Strict):
     """Data type of linear layers."""
     gradient_bytes: Literal[2, 4] = 4
     """Bytes of a gradient, as it is summed over micro-batches and ranks."""
+    moment_bytes: Literal[1, 2, 4] = 4
+    """Bytes of each of Adam's two moments."""
     recompute: Recompute = "none"
     """What the backward pass computes again."""
     recompute_method: RecomputeMethod | None = None

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from syncline.estimate import error_bar, kind_of, mfu, tokens_per_s
+from syncline.estimate import changes_that_fit, error_bar, kind_of, mfu, tokens_per_s
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syncline.estimate import ErrorBar
     from syncline.estimate.error_bars import Kind
+    from syncline.estimate.fitting import Change
     from syncline.jobs.training_job import TrainingJob
 
 
@@ -42,6 +44,15 @@ class Estimate:
     def fits(self) -> bool:
         """Whether the fullest rank fits into an accelerator."""
         return self.memory_bytes <= self.capacity
+
+    @cached_property
+    def changes(self) -> list[Change]:
+        """What would make it fit, the fastest change first; nothing if it fits, or if no three changes suffice."""
+        if self.fits:
+            return []
+        job = self.job
+        constants = job.software.model_dump_json()
+        return changes_that_fit(job.architecture, job.job, job.machine, job.framework, constants, self.capacity)
 
     @property
     def tokens_per_s(self) -> float:

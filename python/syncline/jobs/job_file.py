@@ -113,6 +113,8 @@ class JobFile(Strict):
     """Data type of linear layers. Attention, logits and what is between layers have 16 bits."""
     gradients: Literal["fp32", "bf16", "fp16"] = "fp32"
     """Data type in which gradients are summed over micro-batches and ranks."""
+    moments: Literal["fp32", "bf16", "8bit"] = "fp32"
+    """Data type of Adam's two moments: 16 bits with a precision-aware optimizer, 8 bits with a scale for each block."""
     recompute: Recompute = "none"
     """What the backward pass computes again. `selective`: scores of attention, if it is not fused, or
     `recompute_modules`. `operators`: every second product, and all between products (torchtitan). `full`: whole

@@ -11,6 +11,7 @@ from syncline.estimate.error_bars import sentences
 from syncline.estimate.screen import around, exposed, many, memory_table, parts_table
 from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
+from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
     from syncline.jobs.estimation import Estimate
@@ -27,6 +28,8 @@ def screen(found: Estimate, width: int) -> RenderableType:
         memory_table(_fullest(found), found.memory, found.capacity),
     ]
     note = getattr(found.job.architecture, "note", None)
+    if not found.fits:
+        blocks += [Text(), *_fitting(found, width)]
     for more in (exposed(found.parts, found.step_s), None if note is None else f"Note: {note}"):
         if more is not None:
             blocks += [Text(), Text(lines(more, width))]
@@ -57,6 +60,19 @@ def _trust(found: Estimate) -> str:
     return " ".join(sentences(found.errors, accelerator, found.kind, gpus=job.ranks, sequence=job.sequence))
 
 
+def _fitting(found: Estimate, width: int) -> list[RenderableType]:
+    """What would make the job fit."""
+    if not found.changes:
+        return [Text(lines("No three changes of this job make it fit: use more accelerators, or larger ones.", width))]
+    table = bare()
+    for heading in ("what would make it fit", "step", "memory"):
+        left = heading not in ("step", "memory")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=not left)
+    for each in found.changes:
+        table.add_row(each.said, time(each.step_s), memory(each.memory_bytes))
+    return [table]
+
+
 def _fullest(found: Estimate) -> str:
     if found.job.job.pipeline == 1:
         return "memory of a rank"
@@ -80,5 +96,14 @@ def as_dict(found: Estimate) -> dict[str, Any]:
         "fullest_stage": found.stage,
         "capacity_bytes": found.capacity,
         "fits": found.fits,
+        "changes": [
+            {
+                "change": each.said,
+                "job": each.job.model_dump(),
+                "step_s": each.step_s,
+                "memory_bytes": each.memory_bytes,
+            }
+            for each in found.changes
+        ],
         "errors": None if found.errors is None else found.errors.model_dump(),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from syncline.codes import Code
 from syncline.errors import SynclineError
@@ -39,6 +39,9 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"), ("model",)),
 }
 """The mappings that hold the keys about which the core's errors are."""
+
+
+_MOMENTS: Mapping[str, Literal[1, 2, 4]] = {"fp32": 4, "bf16": 2, "8bit": 1}
 
 
 @dataclass(frozen=True)
@@ -172,6 +175,7 @@ def _job(found: JobFile) -> Job:
         sequence=batch.sequence,
         precision=found.precision,
         gradient_bytes=4 if found.gradients == "fp32" else 2,
+        moment_bytes=_MOMENTS[found.moments],
         recompute=found.recompute,
         recompute_method=found.recompute_method,
         recompute_layers=found.recompute_layers,

@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.estimate import Job, Overlap, Software, error_bar, kind_of, mfu, model_text, tokens_per_s
+from syncline.estimate import (
+    MEASURED,
+    Job,
+    Overlap,
+    Software,
+    error_bar,
+    kind_of,
+    machine,
+    mfu,
+    model_text,
+    tokens_per_s,
+)
+from syncline.estimate.fitting import changes_that_fit
 from syncline.estimate.job import AXES, SCHEDULES
 from syncline.estimate.software import choose, shipped
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.models import accelerators
-from syncline.quantity import counted, memory
+from syncline.quantity import counted, memory, time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from syncline.estimate import ErrorBar, Machine
     from syncline.estimate.job import Precision, Schedule
@@ -145,7 +157,30 @@ def search(request: Request, software: Software | None = None) -> Found:
     _check_precision(request)
     _check_schedules(request)
     name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
-    constants = software or shipped()[name].constants
+    best, possible, fitting, smallest = _searched(request, software)
+    if not best:
+        _raise_none(request, software, possible, smallest)
+    kind = kind_of(request.architecture)
+    errors = error_bar(name, request.machine.accelerator, kind) if software is None else None
+    divisions = tuple(_division(*each) for each in best)
+    return Found(request, divisions, possible, fitting, _capacity(request), errors)
+
+
+_Searched: TypeAlias = tuple[list[tuple[str, dict[str, float], dict[str, int]]], int, int, tuple[str, int] | None]
+"""The best divisions, how many there are and fit, and the one that needs the least memory if none fits."""
+
+
+def _capacity(request: Request) -> int:
+    """Bytes of an accelerator that may be used."""
+    return int(request.machine.memory_bytes * (1 - request.reserve))
+
+
+def _constants(request: Request, software: Software | None) -> Software:
+    name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
+    return software or shipped()[name].constants
+
+
+def _searched(request: Request, software: Software | None) -> _Searched:
     base = Job(sequence=request.sequence, precision=request.precision, zero=1, overlap=_OVERLAP)
     space = {
         "ranks": request.gpus,
@@ -159,23 +194,15 @@ def search(request: Request, software: Software | None = None) -> Found:
         "variants": request.variants,
         "waiting": request.waiting,
     }
-    capacity = int(request.machine.memory_bytes * (1 - request.reserve))
-    machine = request.machine
+    on = request.machine
     setting = (
         model_text(request.architecture),
         base.text(),
         json.dumps(space),
-        machine.cluster(),
-        constants.model_dump_json(),
+        on.cluster(),
+        _constants(request, software).model_dump_json(),
     )
-    best, possible, fitting, smallest = _core.search_parallel(
-        setting, machine.texts(), FRAMEWORK, capacity, request.keep
-    )
-    if not best:
-        _raise_none(request, possible, smallest, capacity)
-    kind = kind_of(request.architecture)
-    errors = error_bar(name, request.machine.accelerator, kind) if software is None else None
-    return Found(request, tuple(_division(*each) for each in best), possible, fitting, capacity, errors)
+    return _core.search_parallel(setting, on.texts(), FRAMEWORK, _capacity(request), request.keep)
 
 
 _OVERLAP = Overlap(tensor=True, gradients=True, parameters=True, pipeline=True)
@@ -220,7 +247,7 @@ def _division(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Divis
     return Division(json.loads(job), parts, step, kinds, total, computing)
 
 
-def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | None, capacity: int) -> None:
+def _raise_none(request: Request, software: Software | None, possible: int, smallest: tuple[str, int] | None) -> None:
     if smallest is None:
         raise_errors(
             error(
@@ -233,13 +260,52 @@ def _raise_none(request: Request, possible: int, smallest: tuple[str, int] | Non
             )
         )
     job, needed = Job.model_validate_json(smallest[0]), smallest[1]
+    capacity = _capacity(request)
+    ways = list(_fitting(request, software, job))
     raise_errors(
         error(
             Code.BAD_VALUE,
             f"none of {counted(possible, 'division')} fits into memory",
             key="gpus",
             found=str(request.gpus),
-            notes=[f"the smallest one, {job.axes}, needs {memory(needed)} of {memory(capacity)}"],
-            help="use more accelerators, ones with more memory, or shorter sequences",
+            notes=[f"the smallest one, {job.axes}, needs {memory(needed)} of {memory(capacity)}", *ways],
+            help="use one of these" if ways else "use more accelerators, ones with more memory, or shorter sequences",
         )
     )
+
+
+def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[str]:
+    """What would fit: changes of the smallest division, more accelerators, larger ones, shorter sequences."""
+    constants = _constants(request, software).model_dump_json()
+    changes = changes_that_fit(
+        request.architecture, job, request.machine, FRAMEWORK, constants, _capacity(request), most=1
+    )
+    for change in changes:
+        yield f"{job.axes} fits with {change.said}: {time(change.step_s)} a step"
+    for times in (2, 4, 8, 16, 32, 64):
+        if (found := _fastest(replace(request, gpus=request.gpus * times), software)) is not None:
+            yield f"{request.gpus * times} accelerators: {found}"
+            break
+    card = request.machine
+    larger = [name for name in MEASURED if accelerators.find(name).memory_bytes > card.memory_bytes]
+    for name in sorted(larger, key=lambda each: accelerators.find(each).memory_bytes):
+        if request.precision in accelerators.find(name).precisions and (
+            found := _fastest(replace(request, machine=machine(name)), software)
+        ):
+            yield f"{name}: {found}"
+            break
+    for parts in (2, 4, 8):
+        if request.sequence % parts == 0:
+            shorter = replace(request, sequence=request.sequence // parts, global_batch=request.global_batch * parts)
+            if (found := _fastest(shorter, software)) is not None:
+                yield f"sequences of {shorter.sequence:,} tokens: {found}"
+                break
+
+
+def _fastest(request: Request, software: Software | None) -> str | None:
+    """The fastest division of a request and its step; None if none fits."""
+    best = _searched(replace(request, keep=1), software)[0]
+    if not best:
+        return None
+    division = _division(*best[0])
+    return f"{division.how.axes}, {time(division.step_s)} a step"

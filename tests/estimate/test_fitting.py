@@ -1,0 +1,106 @@
+"""What makes a job fit: each change does, and nothing smaller of its kind does."""
+
+from __future__ import annotations
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.estimate import Job, Overlap, estimator, machine, shipped
+from syncline.estimate.fitting import changes_that_fit
+from syncline.models.architecture import Decoder
+
+LLAMA = Decoder(hidden=8192, layers=80, heads=64, kv_heads=8, ffn=28672, gated=True, vocab=128256)
+ALL = Overlap(tensor=True, gradients=True, parameters=True, pipeline=True)
+CONSTANTS = shipped()["megatron"].constants.model_dump_json()
+H100 = machine("H100")
+CAPACITY = int(H100.memory_bytes)
+
+
+def job(**changes):
+    given = {
+        "tensor": 4,
+        "sequence_parallel": True,
+        "pipeline": 4,
+        "data": 4,
+        "zero": 1,
+        "shard_group": 4,
+        "micro_batch": 2,
+        "micro_batches": 16,
+        "sequence": 8192,
+        "overlap": ALL,
+        **changes,
+    }
+    return Job.model_validate(given)
+
+
+def needed(made, model=LLAMA):
+    return estimator(model, made, H100).memory("megatron")[0]["total"]
+
+
+def found(made, capacity=CAPACITY, **more):
+    return changes_that_fit(LLAMA, made, H100, "megatron", CONSTANTS, capacity, **more)
+
+
+def test_each_change_fits_and_has_the_step_of_its_own_estimate():
+    made = job()
+    assert needed(made) > CAPACITY
+    changes = found(made, most=20)
+    assert changes
+    for each in changes:
+        assert needed(each.job) == each.memory_bytes <= CAPACITY
+        assert estimator(LLAMA, each.job, H100).seconds(CONSTANTS) == each.step_s
+        assert (each.job.ranks, each.job.global_batch, each.job.sequence) == (made.ranks, made.global_batch, 8192)
+    assert [each.step_s for each in changes] == sorted(each.step_s for each in changes)
+
+
+def test_a_block_has_as_few_layers_as_fit():
+    """Of one kind of change, the smallest: one layer fewer does not fit."""
+    (block,) = [each for each in found(job(), most=20) if each.job.recompute_method == "block"]
+    layers = block.job.recompute_layers
+    assert block.said == f"recompute the first {layers} layers of each chunk"
+    assert needed(block.job.changed(recompute_layers=layers - 1)) > CAPACITY
+
+
+def test_changes_go_together_where_one_is_not_enough():
+    made = job(tensor=2, pipeline=2, data=4, shard_group=4, micro_batches=8)
+    changes = found(made)
+    assert changes
+    assert all("and" in each.said for each in changes)
+    assert all(needed(each.job) <= CAPACITY for each in changes)
+
+
+def test_states_are_divided_and_have_fewer_bits():
+    """Eight copies of a small model: what is duplicated is what does not fit."""
+    model = LLAMA.model_copy(update={"layers": 24})
+    made = job(pipeline=1, tensor=8, data=8, shard_group=8, zero=0, micro_batch=1, micro_batches=8, recompute="full")
+    capacity = needed(made, model) - (1 << 30)
+    changes = changes_that_fit(model, made, H100, "megatron", CONSTANTS, capacity, most=50)
+    said = {each.said for each in changes}
+    for expected in (
+        "ZeRO-1 (states of the optimizer)",
+        "ZeRO-3 (parameters too)",
+        "moments of 8 bits",
+        "moments of 16 bits",
+        "gradients of 16 bits",
+    ):
+        assert expected in said, said
+    assert not any("recompute" in each for each in said)
+
+
+def test_nothing_helps_a_model_that_is_too_large():
+    made = job(tensor=1, sequence_parallel=False, pipeline=1, data=1, shard_group=1, micro_batches=1, micro_batch=1)
+    assert found(made) == []
+
+
+def test_a_search_that_finds_nothing_says_what_would_fit():
+    from syncline.design.parallel import Request, search
+
+    with pytest.raises(SynclineError) as raised:
+        search(Request(LLAMA, H100, 8, 8192, 512))
+    notes = raised.value.diagnostics[0]["notes"]
+    more = next(each for each in notes if "accelerators: " in each)
+    gpus = int(more.split(" ")[0])
+    again = search(Request(LLAMA, H100, gpus, 8192, 512))
+    assert f"{gpus} accelerators: {again.best[0].how.axes}," in more
+    with pytest.raises(SynclineError):
+        search(Request(LLAMA, H100, gpus // 2, 8192, 512))
