@@ -706,6 +706,7 @@ TABLE["Collectives"] = (
     )
     | _cases("decoder", "collectives", schedulers=("per_rank", {"collectives.issue_threshold": 1, **_MANY}))
     | _cases("layers", "collectives", order=("lifo", {"collectives.chunks": 8}), concurrent=1)
+    | _cases("bare", "collectives", nccl="h100-sxm")
     | _cases("ring", "collectives", queues=(1, {"collectives.algorithms": {"default": {"all_reduce": "ring"}}}))
 )
 TABLE["JobCollectives"] = {

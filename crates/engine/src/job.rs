@@ -38,6 +38,8 @@ pub struct Job<'a> {
     pub plans: Vec<CollectivePlan>,
     /// By class and task, its plan; `None` for tasks that are not collectives.
     pub plan_of: Vec<Vec<Option<PlanId>>>,
+    /// What bounds messages that belong to no collective, besides the network.
+    pub send_pace: Option<Arc<dyn SendPace>>,
     /// NPU of each rank; if empty, rank `i` is on NPU `i`.
     pub placement: Vec<NpuId>,
     /// When each rank begins; if empty, at time zero.
@@ -151,6 +153,34 @@ impl GroupAxis {
     }
 }
 
+/// What is known about the messages of a phase beyond the network, such as from a calibrated library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// A message arrives no earlier than this after it was sent. The network may deliver it later.
+    pub least: Time,
+    /// Bytes that links carry for each byte of data, in units of 1 / [`Pace::WHOLE`]: more where a protocol adds flags,
+    /// fewer where switches sum and multicast.
+    pub wire: u32,
+}
+
+impl Pace {
+    /// [`Pace::wire`] of a protocol that adds nothing.
+    pub const WHOLE: u32 = 1 << 16;
+
+    /// Bytes that links carry for a message of `bytes`, rounded up.
+    #[inline]
+    pub fn wire_bytes(self, bytes: u64) -> u64 {
+        let all = u128::from(bytes) * u128::from(self.wire);
+        u64::try_from(all.div_ceil(u128::from(Self::WHOLE))).unwrap_or(u64::MAX)
+    }
+}
+
+/// What is known about messages that belong to no collective, beyond the network.
+pub trait SendPace: std::fmt::Debug + Send + Sync {
+    /// What bounds a message of `bytes` besides the network, if anything does.
+    fn of(&self, from: NpuId, to: NpuId, bytes: u64) -> Option<Pace>;
+}
+
 /// One phase of a plan.
 #[derive(Clone, Debug)]
 pub struct PhasePlan {
@@ -174,6 +204,8 @@ pub struct PhasePlan {
     pub turn: Option<Turn>,
     /// How its axis is turned, if [`Job::symmetry`] turns it.
     pub turned: Option<Turned>,
+    /// What bounds its messages besides the network, if anything does.
+    pub pace: Option<Pace>,
 }
 
 /// The role that uses each of `plans` plans, given the plan of each task.

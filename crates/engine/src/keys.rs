@@ -174,6 +174,7 @@ mod tests {
             streams: 1,
             turn: None,
             turned: None,
+            pace: None,
         };
         CollectivePlan {
             kind,

@@ -40,8 +40,8 @@ mod waits;
 
 pub use jitter::Jitter;
 pub use job::{
-    CollectivePlan, GroupAxis, Job, Lanes, PhasePlan, PlanId, QueueOrder, Schedule, Schedulers,
-    roles_of_plans,
+    CollectivePlan, GroupAxis, Job, Lanes, Pace, PhasePlan, PlanId, QueueOrder, Schedule, Schedulers,
+    SendPace, roles_of_plans,
 };
 pub use record::Record;
 pub use slow::{Slowdown, Slowdowns};
@@ -111,6 +111,8 @@ pub struct Engine<'a, N> {
     unfinished: u32,
     /// Whether endpoints have limits, so that ranks may begin different chunks.
     limited: bool,
+    /// Whether a phase of any plan has a [`Pace`](job::Pace).
+    paced: bool,
     failure: Option<Diagnostic>,
     /// Whether rank 0 is still in the iterations that are watched for activity or the critical path.
     watching: bool,
@@ -242,6 +244,7 @@ impl<'a, N: NetworkModel> Engine<'a, N> {
             watched,
             unfinished: 0,
             limited: job.schedule.is_limited(),
+            paced: job.plans.iter().flat_map(|plan| &plan.phases).any(|phase| phase.pace.is_some()),
             failure: None,
             watching: true,
             boundary: false,

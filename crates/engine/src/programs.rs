@@ -2,6 +2,7 @@
 
 use crate::Engine;
 use crate::event::EventKind;
+use crate::job::Pace;
 use crate::slab::Id;
 use crate::state::{ChunkRun, ChunkStage, Early, Message, MessageOf, Receive, Stream};
 use syncline_critical_path::{Origin, Purpose, StretchId};
@@ -247,13 +248,14 @@ impl<N: NetworkModel> Engine<'_, N> {
     #[inline]
     fn give(&mut self, id: Id<Message>, message: &Message) {
         let sender = self.quotient.rank(message.sender);
+        let bytes = self.pace(message).map_or(message.bytes, |pace| pace.wire_bytes(message.bytes));
         let transfer = Transfer {
             id: id.number(),
             from: self.job.npu(sender),
             to: self.job.npu(message.receiver),
             lane: message.lane,
             job: self.job.number(sender),
-            bytes: Bytes(message.bytes),
+            bytes: Bytes(bytes),
             key: message.key,
             owner: if N::OWNERS { self.owner(message) } else { Owner::UNKNOWN },
             origin: self.origin_of(message),
@@ -277,9 +279,41 @@ impl<N: NetworkModel> Engine<'_, N> {
         }
     }
 
+    /// What bounds a message besides the network.
+    #[inline]
+    fn pace(&self, message: &Message) -> Option<Pace> {
+        match message.of {
+            MessageOf::Collective { target, .. } if self.paced => {
+                let plan = &self.job.plans[self.runs[target].plan.index()];
+                plan.phases[usize::from(message.phase)].pace
+            }
+            MessageOf::Collective { .. } => None,
+            MessageOf::PointToPoint(_) => {
+                let [from, to] =
+                    [self.quotient.rank(message.sender), message.receiver].map(|rank| self.job.npu(rank));
+                self.job.send_pace.as_ref()?.of(from, to, message.bytes)
+            }
+        }
+    }
+
+    /// Whether a message that the network has delivered must still wait, until its phase's pace lets it arrive.
+    #[inline]
+    fn is_early(&mut self, id: Id<Message>, message: &Message) -> bool {
+        let Some(pace) = self.pace(message) else { return false };
+        let due = message.sent.saturating_add(pace.least);
+        if self.now >= due {
+            return false;
+        }
+        self.calendar.at(due, EventKind::Deliver as u8, message.key, id.number(), 0);
+        true
+    }
+
     /// A message has reached its endpoint.
     pub(crate) fn deliver(&mut self, id: Id<Message>) {
         let message = self.messages[id];
+        if self.is_early(id, &message) {
+            return;
+        }
         let Message { bytes, sent, of, channel, phase, .. } = message;
         self.after = self.known_stretch(id);
         self.messages.remove(id);

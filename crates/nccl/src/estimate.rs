@@ -45,6 +45,31 @@ pub struct Estimate {
     pub latency_s: f64,
     /// What grows with bytes, seconds.
     pub transfer_s: f64,
+    /// Latency and transfer by where they take place.
+    pub parts: Parts,
+    /// Whether all channels are used. Calls with few bytes use fewer, because each channel has a smallest share.
+    pub all_channels: bool,
+}
+
+/// Latency and transfer of a collective by where they take place. Transfers within a node and between nodes overlap, so
+/// [`Estimate::transfer_s`] is the longer of both.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Parts {
+    /// Latency of hops between nodes, seconds; the rest of [`Estimate::latency_s`] is within a node.
+    pub far_latency_s: f64,
+    /// Transfer within a node, seconds.
+    pub near_transfer_s: f64,
+    /// Transfer between nodes, seconds.
+    pub far_transfer_s: f64,
+    /// Bytes that each node sends to others, without those that the protocol adds.
+    pub far_bytes: f64,
+}
+
+impl Parts {
+    /// Everything takes place within a node.
+    const fn in_node(near_transfer_s: f64) -> Self {
+        Self { far_latency_s: 0.0, near_transfer_s, far_transfer_s: 0.0, far_bytes: 0.0 }
+    }
 }
 
 impl Estimate {
@@ -80,12 +105,15 @@ pub fn estimate(machine: &Machine, call: &Call) -> Option<Estimate> {
 
 /// One GPU copies its data, or does nothing.
 fn alone(constants: &InNode, call: &Call) -> Estimate {
+    let transfer_s = call.bytes as f64 / constants.simple.local_rate;
     Estimate {
         algorithm: Algorithm::Local,
         protocol: Protocol::Simple,
         launch_s: constants.launch_s,
         latency_s: 0.0,
-        transfer_s: call.bytes as f64 / constants.simple.local_rate,
+        transfer_s,
+        parts: Parts::in_node(transfer_s),
+        all_channels: true,
     }
 }
 
@@ -100,12 +128,15 @@ pub(crate) fn in_node(constants: &InNode, call: &Call) -> Estimate {
         && size > nvls.from
         && gpus >= f64::from(nvls.gpus)
     {
+        let transfer_s = size * (1.0 + 1.0 / gpus) / nvls.rate;
         return Estimate {
             algorithm: Algorithm::Nvls,
             protocol: Protocol::Simple,
             launch_s: 0.0,
             latency_s: nvls.latency_s,
-            transfer_s: size * (1.0 + 1.0 / gpus) / nvls.rate,
+            transfer_s,
+            parts: Parts::in_node(transfer_s),
+            all_channels: true,
         };
     }
     if size > constants.simple_from.bytes(gpus, hops) {
@@ -129,12 +160,15 @@ const fn narrow(call: &Call) -> bool {
 
 fn low_latency(constants: &InNode, call: &Call) -> Estimate {
     let gpus = call.group.gpus();
+    let transfer_s = low_latency_transfer(constants, call);
     Estimate {
         algorithm: algorithm(call.operation),
         protocol: Protocol::LowLatency,
         launch_s: constants.launch_s,
         latency_s: call.operation.hops(gpus) * constants.low_latency.hop_s,
-        transfer_s: low_latency_transfer(constants, call),
+        transfer_s,
+        parts: Parts::in_node(transfer_s),
+        all_channels: false,
     }
 }
 
@@ -150,12 +184,15 @@ fn low_latency_128(constants: &InNode, call: &Call) -> Estimate {
     let byte_s = 1.0 / protocol.rate + if narrow(call) { protocol.narrow_s } else { 0.0 };
     let (least, transfer) = (protocol.all_channels_from * byte_s, call.bytes as f64 * byte_s);
     let paced = least + hops * protocol.pace_s > transfer;
+    let transfer_s = if paced { least } else { transfer };
     Estimate {
         algorithm: algorithm(call.operation),
         protocol: Protocol::LowLatency128,
         launch_s: constants.launch_s,
         latency_s: hops * protocol.hop_s + if paced { hops * protocol.pace_s } else { 0.0 },
-        transfer_s: if paced { least } else { transfer },
+        transfer_s,
+        parts: Parts::in_node(transfer_s),
+        all_channels: call.bytes as f64 >= protocol.all_channels_from,
     }
 }
 
@@ -165,12 +202,15 @@ fn simple(constants: &InNode, call: &Call) -> Estimate {
     let hops = call.operation.hops(gpus);
     let (pace, link) = (hops * protocol.pace_s, size * call.operation.bus_factor(gpus) / protocol.bus_rate);
     let pieces = 2.0 * (hops * protocol.hop_s * link).sqrt();
+    let transfer_s = local(constants, call) + if pace > link { 0.0 } else { link };
     Estimate {
         algorithm: algorithm(call.operation),
         protocol: Protocol::Simple,
         launch_s: protocol.launch_s,
         latency_s: hops * protocol.hop_s + pieces + if pace > link { pace } else { 0.0 },
-        transfer_s: local(constants, call) + if pace > link { 0.0 } else { link },
+        transfer_s,
+        parts: Parts::in_node(transfer_s),
+        all_channels: true,
     }
 }
 
@@ -259,12 +299,27 @@ impl<'a> Over<'a> {
         &self,
         algorithm: Algorithm,
         launch_s: f64,
-        latency_s: f64,
-        near_s: f64,
+        (near_latency_s, far_latency_s): (f64, f64),
+        near_transfer_s: f64,
         far_bytes: f64,
     ) -> Estimate {
-        let transfer_s = near_s.max(far_bytes * self.far_byte_s);
-        Estimate { algorithm, protocol: self.protocol, launch_s, latency_s, transfer_s }
+        let tree = matches!(algorithm, Algorithm::Tree | Algorithm::NvlsTree);
+        let far_transfer_s = far_bytes * self.far_byte_s / if tree { TREE_EFFICIENCY } else { 1.0 };
+        Estimate {
+            algorithm,
+            protocol: self.protocol,
+            launch_s,
+            latency_s: near_latency_s + far_latency_s,
+            transfer_s: near_transfer_s.max(far_transfer_s),
+            parts: Parts { far_latency_s, near_transfer_s, far_transfer_s, far_bytes },
+            all_channels: match self.protocol {
+                Protocol::LowLatency => false,
+                Protocol::LowLatency128 => {
+                    self.call.bytes as f64 >= self.constants.low_latency_128.all_channels_from
+                }
+                Protocol::Simple => true,
+            },
+        }
     }
 
     fn ring(&self) -> Estimate {
@@ -276,20 +331,20 @@ impl<'a> Over<'a> {
         self.made(
             Algorithm::Ring,
             self.launch_s,
-            near * self.near_s + far * self.far_s,
+            (near * self.near_s, far * self.far_s),
             self.near_transfer_s,
             bytes,
         )
     }
 
-    /// Bytes that leave the busiest node of two binary trees, as many as take as long at the rate of a ring.
+    /// Bytes that leave the busiest node of two binary trees.
     fn tree_bytes(&self) -> f64 {
-        self.call.bytes as f64 * if self.call.group.nodes == 2 { 1.0 } else { 2.0 } / TREE_EFFICIENCY
+        self.call.bytes as f64 * if self.call.group.nodes == 2 { 1.0 } else { 2.0 }
     }
 
     fn tree(&self) -> Estimate {
         let chain = f64::from(self.call.group.gpus_per_node) - 1.0;
-        let latency = 2.0 * (chain * self.near_s + self.levels() * self.far_s);
+        let latency = (2.0 * chain * self.near_s, 2.0 * self.levels() * self.far_s);
         self.made(Algorithm::Tree, self.launch_s, latency, self.near_transfer_s, self.tree_bytes())
     }
 
@@ -297,13 +352,14 @@ impl<'a> Over<'a> {
         let nvls = self.constants.nvls.as_ref().filter(|nvls| self.call.group.gpus_per_node >= nvls.gpus)?;
         let near =
             self.call.bytes as f64 * (1.0 + 1.0 / f64::from(self.call.group.gpus_per_node)) / nvls.rate;
-        let latency = nvls.latency_s + 2.0 * self.levels() * self.far_s;
+        let latency = (nvls.latency_s, 2.0 * self.levels() * self.far_s);
         Some(self.made(Algorithm::NvlsTree, 0.0, latency, near, self.tree_bytes()))
     }
 
     fn pat(&self) -> Estimate {
         let bytes = self.call.bytes as f64 * (self.nodes() - 1.0) / self.nodes();
-        self.made(Algorithm::Pat, self.launch_s, self.levels() * self.far_s, self.near_transfer_s, bytes)
+        let latency = (0.0, self.levels() * self.far_s);
+        self.made(Algorithm::Pat, self.launch_s, latency, self.near_transfer_s, bytes)
     }
 
     fn sends(&self) -> Estimate {
@@ -312,7 +368,7 @@ impl<'a> Over<'a> {
             Operation::SendRecv => size,
             _ => size * f64::from(group.gpus_per_node) * (self.nodes() - 1.0) / self.nodes(),
         };
-        let latency = (self.call.operation.hops(group.gpus()) - 1.0) * self.near_s + self.far_s;
+        let latency = ((self.call.operation.hops(group.gpus()) - 1.0) * self.near_s, self.far_s);
         self.made(Algorithm::Sends, self.launch_s, latency, self.near_transfer_s, bytes)
     }
 }

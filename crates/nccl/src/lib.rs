@@ -25,7 +25,7 @@ pub mod shots;
 
 pub use calibrate::{Calibrated, Measurement, calibrate, calibrate_network, calibrate_together};
 pub use call::{Algorithm, Call, Group, Operation, Protocol};
-pub use estimate::{Estimate, estimate};
+pub use estimate::{Estimate, Parts, estimate};
 pub use experts::{Exchange, Kernels, Tokens, calibrate_exchange};
 pub use machine::{InNode, LowLatency, LowLatency128, Machine, Network, Nvls, Simple, SimpleFrom};
 pub use shots::{Shots, calibrate_shots};

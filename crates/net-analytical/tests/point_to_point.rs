@@ -61,6 +61,7 @@ fn simulate_with(
         plans: Vec::new(),
         symmetry: Symmetry::none(fabric),
         repeat: true,
+        send_pace: None,
         placement: Vec::new(),
         starts: Vec::new(),
         jobs: Vec::new(),

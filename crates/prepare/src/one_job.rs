@@ -79,6 +79,7 @@ pub(crate) fn prepare(scenario: &Scenario, files: &Files, watch: &Watch<'_>) -> 
     }
     let (placement, mut plans) = planned.expect("errors were returned");
     warnings.extend(plans::without_use(&plans.unused));
+    warnings.extend(std::mem::take(&mut plans.warnings));
     let (symmetry, obstacles) = match (&scenario.network, scenario.symmetry) {
         // Which packet is lost depends on the order of packets that arrive at the same time, and no symmetry preserves
         // it.

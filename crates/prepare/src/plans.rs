@@ -6,12 +6,14 @@
 //! - `chosen`: the phases of a collective, with the named algorithms and the quickest of the library for the others;
 //! - `turns`: the symmetry that the algorithms along an axis share, so that one rank can stand for many;
 //! - `context`: settings, fabric, placement and network model, as plans see them;
-//! - `bound`: a lower bound on the time of a plan.
+//! - `bound`: a lower bound on the time of a plan;
+//! - `nccl`: the plans of a calibrated NCCL, which chooses everything itself.
 
 mod bound;
 mod chosen;
 mod context;
 mod named;
+mod nccl;
 mod single;
 mod turns;
 
@@ -21,12 +23,14 @@ use bound::Bounds;
 use chosen::ChosenPhase;
 use context::Context;
 use named::Named;
+pub use nccl::NcclCall;
+use nccl::Nodes;
 use single::Single;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
-use syncline_engine::{CollectivePlan, GroupAxis, Lanes, PhasePlan, PlanId, Schedule};
+use syncline_engine::{CollectivePlan, GroupAxis, Lanes, PhasePlan, PlanId, Schedule, SendPace};
 use syncline_fabric::Fabric;
 use syncline_plan::{Algorithm, Grid, choice, registry};
 use syncline_scenario::{Collectives, NetworkSettings};
@@ -55,6 +59,10 @@ pub struct Plans {
     pub dims: Vec<Lanes>,
     /// Keys of `collectives` that no plan has used.
     pub unused: BTreeSet<String>,
+    /// What NCCL chooses for each plan; nothing for plans that are not NCCL's.
+    pub nccl: Vec<Option<NcclCall>>,
+    /// What the times of NCCL do not cover.
+    pub warnings: Diagnostics,
 }
 
 /// A collective of the job.
@@ -84,6 +92,12 @@ struct Planner<'a> {
     used: BTreeSet<String>,
     /// Collectives that the job has.
     has: BTreeSet<CollectiveKind>,
+    /// How the groups of each role lie on the nodes of NCCL's machine.
+    nodes: BTreeMap<RoleId, Result<Nodes>>,
+    /// Collectives that the machine has no times of.
+    unknown_to_nccl: BTreeSet<CollectiveKind>,
+    /// The collective that the fabric slows down most beside the machine, and how much.
+    slower: Option<(String, f64)>,
 }
 
 /// Plans every collective of `workload`.
@@ -100,9 +114,11 @@ pub fn plans(
     watch: &Watch<'_>,
 ) -> Result<Plans> {
     let mut planner = Planner::new(Context::new(spec, fabric, placement, network))?;
-    planner.settle_turns(workload);
+    if spec.nccl.is_none() {
+        planner.settle_turns(workload);
+    }
     let mut known: BTreeMap<(RoleId, CollectiveKind, Bytes), PlanId> = BTreeMap::new();
-    let (mut plans, mut chosen, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut plans, mut chosen, mut groups, mut nccl) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut errors = Diagnostics::new();
     let mut plan_of = Vec::new();
     for graph in &workload.classes {
@@ -115,9 +131,10 @@ pub fn plans(
             let next = PlanId(known.len() as u32);
             let plan = *known.entry((role, kind, bytes)).or_insert_with(|| {
                 match planner.plan(&workload.roles[role.index()], role, kind, bytes) {
-                    Ok((plan, is_chosen)) => {
+                    Ok((plan, is_chosen, of_nccl)) => {
                         plans.push(plan);
                         chosen.push(is_chosen);
+                        nccl.push(of_nccl);
                         groups.push(workload.roles[role.index()].name.clone());
                     }
                     Err(error) => errors.extend(error),
@@ -132,7 +149,8 @@ pub fn plans(
     errors.into_result()?;
     syncline_engine::keys::check(&plans)?;
     let unused = planner.unused();
-    Ok(Plans { plans, chosen, groups, plan_of, dims: planner.lanes, unused })
+    let warnings = nccl::warnings(spec.nccl.as_ref(), &planner.unknown_to_nccl, planner.slower.as_ref());
+    Ok(Plans { plans, chosen, groups, plan_of, dims: planner.lanes, unused, nccl, warnings })
 }
 
 /// Checks the part of `spec` that does not depend on the job.
@@ -158,14 +176,20 @@ pub fn without_use(keys: &BTreeSet<String>) -> Diagnostics {
     Diagnostics(keys.iter().map(warning).collect())
 }
 
-/// The endpoints' scheduling settings.
+/// What bounds messages between pipeline stages, and other messages of no collective, if a machine is named.
+pub fn send_pace(spec: &Collectives) -> Option<Arc<dyn SendPace>> {
+    spec.nccl.as_ref().map(|nccl| Arc::new(nccl::Sends::new(nccl)) as Arc<dyn SendPace>)
+}
+
+/// The endpoints' scheduling settings. NCCL carries out the collectives of a group one after the other.
 pub fn schedule(spec: &Collectives) -> Schedule {
+    let own = spec.nccl.is_none();
     Schedule {
         order: spec.order,
         schedulers: spec.schedulers(),
-        issue_threshold: spec.issue_threshold,
-        issue_batch: spec.issue_batch,
-        active_chunks: spec.active_chunks,
+        issue_threshold: spec.issue_threshold.filter(|_| own),
+        issue_batch: spec.issue_batch.filter(|_| own),
+        active_chunks: if own { spec.active_chunks } else { Some(NonZeroU32::MIN) },
         outstanding: spec.outstanding,
         concurrent: spec.concurrent,
         endpoint_delay: spec.endpoint_delay,
@@ -260,6 +284,7 @@ impl<'a> Planner<'a> {
                 Err(found) => errors.extend(found),
             }
         }
+        errors.extend(nccl::conflicts(spec));
         errors.into_result()?;
         let named = named.expect("errors were returned");
         let single = single.expect("errors were returned");
@@ -275,6 +300,9 @@ impl<'a> Planner<'a> {
             bounds: Bounds::default(),
             used: BTreeSet::new(),
             has: BTreeSet::new(),
+            nodes: BTreeMap::new(),
+            unknown_to_nccl: BTreeSet::new(),
+            slower: None,
         })
     }
 
@@ -293,8 +321,12 @@ impl<'a> Planner<'a> {
         id: RoleId,
         kind: CollectiveKind,
         bytes: Bytes,
-    ) -> Result<(CollectivePlan, Vec<bool>)> {
+    ) -> Result<(CollectivePlan, Vec<bool>, Option<NcclCall>)> {
         self.has.insert(kind);
+        if let Some((plan, call)) = self.of_nccl(&Collective { role, id, kind, bytes, chunks: 1 })? {
+            let chosen = vec![true; plan.phases.len()];
+            return Ok((plan, chosen, Some(call)));
+        }
         let element = self.element(bytes);
         let count = self.chunk_count(role, kind, bytes);
         check_chunks(count)?;
@@ -306,7 +338,7 @@ impl<'a> Planner<'a> {
         let planned =
             bound::Planned { role, id, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };
         let bound = self.bounds.of(&self.context, &planned);
-        Ok((CollectivePlan { kind, bytes, element, chunks, phases, bound }, chosen))
+        Ok((CollectivePlan { kind, bytes, element, chunks, phases, bound }, chosen, None))
     }
 
     /// Bytes of an element of a vector.
@@ -338,6 +370,7 @@ impl<'a> Planner<'a> {
             leg: 0,
             turn: turn(&*algorithm, kind, role.size()),
             turned: None,
+            pace: None,
             algorithm,
             streams,
         })
@@ -385,6 +418,7 @@ impl<'a> Planner<'a> {
                 streams: algorithm.streams(phase.kind, phase.size),
                 turn: turn(&*algorithm, phase.kind, phase.size),
                 turned: None,
+                pace: None,
                 algorithm,
             });
         }

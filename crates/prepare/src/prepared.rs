@@ -87,6 +87,7 @@ impl Prepared {
             jitter: self.jitter.clone(),
             plans: self.plans.plans.clone(),
             plan_of: self.plans.plan_of.clone(),
+            send_pace: plans::send_pace(&scenario.collectives),
             placement: self.placement.clone(),
             jobs: self.jobs.iter().map(|job| RankId(job.share.first_rank)).collect(),
             starts: jitter::starts(scenario, &self.jitter, self.workload.ranks, of_jobs),

@@ -168,6 +168,7 @@ fn joined(
         };
         plans.chosen.extend(own.plans.chosen);
         plans.groups.extend(own.plans.groups);
+        plans.nccl.extend(own.plans.nccl);
         plans.plan_of.extend(own.plans.plan_of.into_iter().map(|of| later(of).collect()));
         labels.push(own.compute.label());
         compute = own.compute;

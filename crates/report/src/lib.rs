@@ -8,9 +8,10 @@
 //! - `diagnosis`: the bottleneck of the step; `contention`: which links delayed which messages; `overload`: links that
 //!   `analytical` loads with more than they can carry; `loss`: what time-outs cost;
 //! - `work_rates`: samples, tokens and operations per second; [`mod@cost`]: what the fabric costs, and iterations per
-//!   dollar; `vocabulary`: notes about padded vocabularies;
+//!   dollar; `vocabulary`: notes about padded vocabularies; `calibration`: what measurements calibrated;
 //! - [`mod@show`]: describes a scenario without running it.
 
+mod calibration;
 mod contention;
 pub mod cost;
 mod diagnosis;

@@ -3,7 +3,7 @@
 use crate::diagnosis::{Busy, Doubts};
 use crate::jobs::jobs;
 use crate::links::{LinkRow, PS, dim_summaries, share};
-use crate::{contention, cost, diagnosis, loss, vocabulary, work_rates};
+use crate::{calibration, contention, cost, diagnosis, loss, vocabulary, work_rates};
 use syncline_critical_path::{watched, watched_by_path};
 use syncline_engine::QueueOrder;
 use syncline_engine::Record;
@@ -82,7 +82,7 @@ pub(crate) fn summary(
         network_model: scenario.network.name().to_owned(),
         compute_model: prepared.compute_label.clone(),
         jobs: jobs(prepared, record),
-        calibrated: "no".to_owned(),
+        calibrated: calibration::calibrated(scenario, prepared),
         notes: notes(scenario, prepared, record),
         ..Summary::default()
     };

@@ -5,6 +5,7 @@ use crate::links::PS;
 use crate::unfold::{self, Row};
 use syncline_engine::Record;
 use syncline_engine::record::{CollectiveRecord, PhaseRecord, RankRecord};
+use syncline_nccl::Estimate;
 use syncline_prepare::{Member, Prepared};
 use syncline_timeline::{Table, tables};
 use syncline_workload::Part;
@@ -98,6 +99,9 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
             _ => (n - 1.0) / n,
         }
     };
+    let nccl =
+        |row: &CollectiveRecord| prepared.plans.nccl[row.plan.index()].as_ref().map(|call| &call.estimate);
+    let of_nccl = |of: fn(&Estimate) -> &'static str| text(&|r| nccl(r).map_or("", of).to_owned());
     Table::from(tables::Collectives {
         layer: text(&|r| workload.layer_name(r.layer).to_owned()),
         part: text(&|r| r.part.name().to_owned()),
@@ -120,6 +124,10 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         groups: finished.iter().map(|r| i64::from(r.members)).collect(),
         job: text(&|r| job_of(prepared, workload.roles[r.role.index()].rank(r.group, 0))),
         chosen: rows.iter().map(|r| prepared.plans.chosen[r.plan.index()].contains(&true)).collect(),
+        nccl_algorithm: of_nccl(|estimate| estimate.algorithm.name()),
+        nccl_protocol: of_nccl(|estimate| estimate.protocol.name()),
+        nccl_channels: of_nccl(|estimate| if estimate.all_channels { "all" } else { "fewer" }),
+        nccl_s: float(&|r| nccl(r).map_or(0.0, Estimate::seconds)),
     })
 }
 

@@ -1,6 +1,7 @@
 //! How collectives are carried out.
 
 use crate::limit;
+use crate::nccl::Nccl;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -119,6 +120,9 @@ pub struct Collectives {
     pub injection_latency: Time,
     /// Rate at which received data is combined with local data. If absent, that takes no time.
     pub reduction_rate: Option<Rate>,
+    /// The machine whose NCCL carries out collectives. It decides algorithms, chunks and the limits above.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nccl: Option<Nccl>,
 }
 
 impl Default for Collectives {
@@ -144,6 +148,7 @@ impl Default for Collectives {
             endpoint_delay: Time::ZERO,
             injection_latency: Time::ZERO,
             reduction_rate: None,
+            nccl: None,
         }
     }
 }

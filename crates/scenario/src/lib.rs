@@ -7,7 +7,8 @@
 //! - [`Scenario`]: all of it;
 //! - `workload`: the job; `compute`: what turns work into time;
 //! - `fabric`: the network, and the NPUs of ranks; `faults`: what is slow or broken, and what varies;
-//! - `collectives`: how they are carried out, with its limits in `limit`; `network`: the network model;
+//! - `collectives`: how they are carried out, with its limits in `limit`; `nccl`: as a calibrated NCCL does;
+//! - `network`: the network model;
 //! - `trace`: what the trace shows, and when a run stops early.
 
 mod collectives;
@@ -15,6 +16,7 @@ mod compute;
 mod fabric;
 mod faults;
 mod limit;
+mod nccl;
 mod network;
 mod trace;
 mod workload;
@@ -23,6 +25,7 @@ pub use collectives::{AlgorithmsOf, AllReduce, Collectives};
 pub use compute::{Compute, Dataflow, Efficiency, EfficiencyPoint, Measured};
 pub use fabric::{Dim, Ecmp, Fabric, Graph, Placement, Routing};
 pub use faults::{Fault, Jitter, LinkName};
+pub use nccl::{CalibrationErrors, Nccl};
 pub use network::NetworkSettings;
 pub use syncline_fabric::build::BuiltSpec;
 pub use syncline_fabric::cost::PriceList;

@@ -87,6 +87,14 @@ table! {
         /// Whether syncline chose the algorithm of at least one phase as the quickest; false if the
         /// scenario names them all
         pub chosen: Vec<bool>,
+        /// Algorithm that NCCL chooses, such as `ring` or `nvls`; empty without a calibrated NCCL
+        pub nccl_algorithm: Vec<String>,
+        /// Protocol that NCCL chooses: `LL`, `LL128` or `Simple`; empty without a calibrated NCCL
+        pub nccl_protocol: Vec<String>,
+        /// Channels that NCCL uses: `all`, or `fewer` for few bytes; empty without a calibrated NCCL
+        pub nccl_channels: Vec<String>,
+        /// Time of the collective alone by the calibrated model; 0 without one
+        pub nccl_s: Vec<f64>,
     }
 }
 

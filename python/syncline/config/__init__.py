@@ -13,6 +13,7 @@ expand_compute,
 expand_fabric,
 expand_built,
 expand_jobs,
+expand_nccl,
 expand_prices``
 ``model_file``       ``config.json`` of Hugging Face
 ``shape``            sizes of regular fabrics in one word, such as ``2x4x4``

@@ -101,3 +101,8 @@ class Collectives(JobCollectives):
     """Time that a message takes from memory to the network interface."""
     reduction_rate: Rate | None = None
     """Rate at which received data is combined with local data. Without it, combining takes no time."""
+    nccl: Annotated[str, Field(min_length=1)] | None = None
+    """The machine whose NCCL carries out the collectives: one of the package, such as `h100-sxm`, or a file that
+    `syncline calibrate` wrote. NCCL's algorithm, protocol and time of each collective are then those of the calibrated
+    model, and the keys about planning and endpoints may not be given. Without it, collectives take the time of their
+    plans on the fabric."""

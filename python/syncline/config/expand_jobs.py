@@ -41,14 +41,23 @@ def models(source: Source) -> tuple[list[Built | None], list[Diagnostic]]:
     return built, problems
 
 
-def expand(scenario: Scenario, origins: Origins, built: list[Built | None]) -> dict[str, Any]:
-    """The resolved workload that holds all jobs; ``built`` is the result of :func:`models`."""
+def expand(scenario: Scenario, origins: Origins, built: list[Built | None], shared: dict[str, Any]) -> dict[str, Any]:
+    """The resolved workload that holds all jobs.
+
+    ``built`` is the result of :func:`models`, ``shared`` the resolved ``collectives`` of the scenario.
+    """
     every = enumerate(zip(scenario.jobs, views(origins.source), built, strict=True))
-    return {"source": "jobs", "jobs": [_job(scenario, origins, *each, index) for index, each in every]}
+    return {"source": "jobs", "jobs": [_job(scenario, origins, *each, index, shared) for index, each in every]}
 
 
 def _job(
-    scenario: Scenario, origins: Origins, job: Job, view: Source, layers: Built | None, index: int
+    scenario: Scenario,
+    origins: Origins,
+    job: Job,
+    view: Source,
+    layers: Built | None,
+    index: int,
+    shared: dict[str, Any],
 ) -> dict[str, Any]:
     own = Origins(view)
     compute = scenario.compute if job.compute is None else job.compute
@@ -70,8 +79,9 @@ def _job(
         origins.move((*at, *resolved), where, None if source is view else source)
     origins.move((*at, "placement", "npus"), ("jobs", index, "placement"))
     given = job.collectives.model_dump(exclude_unset=True)
-    collectives = {**scenario.collectives.model_dump(), **given}
-    collectives["plans"] = {kind: view.relative(path) for kind, path in collectives["plans"].items()}
+    collectives = {**shared, **given}
+    if "plans" in given:
+        collectives["plans"] = {kind: view.relative(path) for kind, path in given["plans"].items()}
     placement = (
         numbers(job.placement) if isinstance(job.placement, str) and job.placement != "linear" else job.placement
     )

@@ -15,6 +15,7 @@ from syncline.config import (
     expand_compute,
     expand_fabric,
     expand_jobs,
+    expand_nccl,
     expand_prices,
     expand_workload,
     faults,
@@ -213,6 +214,8 @@ def _resolved(source: Source) -> Loaded:
     if resolved.get("network") in network.NAMES:
         resolved["network"] = network.resolved(resolved["network"])
     origins = Origins(source)
+    if isinstance(collectives := resolved.get("collectives"), dict) and isinstance(collectives.get("nccl"), str):
+        collectives["nccl"] = expand_nccl.expand(collectives["nccl"], source)
     if isinstance(resolved.get("prices"), str):
         resolved["prices"] = expand_prices.expand(resolved["prices"], origins)
     return Loaded(str(resolved.get("name") or "run"), resolved, origins)
@@ -242,8 +245,9 @@ def resolve(source: Source, hosts: Measured | None = None) -> Loaded:
         raise_errors(*in_order(problems))
     origins = Origins(source)
     name = scenario.name or _name(source.file)
+    shared = _collectives(scenario, source)
     if scenario.workload is None:
-        jobs = expand_jobs.expand(scenario, origins, of_jobs)
+        jobs = expand_jobs.expand(scenario, origins, of_jobs, shared)
         workload = expand_workload.Expanded(jobs)
         compute: dict[str, Any] = {"model": "given"}
     else:
@@ -258,7 +262,7 @@ def resolve(source: Source, hosts: Measured | None = None) -> Loaded:
         **_memory(scenario, origins),
         "fabric": expand_fabric.expand(scenario.fabric, origins, hosts),
         "placement": {"npus": scenario.placement} if isinstance(scenario.placement, list) else scenario.placement,
-        "collectives": _collectives(scenario, source),
+        "collectives": shared,
         "network": network.resolved(scenario.network),
         "faults": [faults.resolved(each) for each in scenario.faults],
         "jitter": scenario.jitter.model_dump(),
@@ -298,4 +302,8 @@ def _memory(scenario: Scenario, origins: Origins) -> dict[str, Any]:
 def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:
     resolved = scenario.collectives.model_dump()
     resolved["plans"] = {kind: source.relative(path) for kind, path in scenario.collectives.plans.items()}
+    if scenario.collectives.nccl is None:
+        del resolved["nccl"]
+    else:
+        resolved["nccl"] = expand_nccl.expand(scenario.collectives.nccl, source)
     return resolved

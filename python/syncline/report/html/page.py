@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from syncline.report import subject
 from syncline.report.html.charts import all_of
 from syncline.report.html.head import head
+from syncline.report.html.nccl import nccl
 from syncline.report.html.origin import origin
 from syncline.report.html.source import Source
 
@@ -33,6 +34,8 @@ def report(result: Run) -> bytes:
     title = subject.name(result)
     facts = ", ".join(subject.facts(result))
     links = "".join(f'<li><a href="#{chart.name}">{escape(chart.title)}</a></li>' for chart in charts)
+    choices = nccl(result)
+    links += '<li><a href="#nccl">What NCCL chooses</a></li>' if choices else ""
     body = f"""<header class="top">
 <div><p class="brand">syncline report</p><h1>{escape(title)}</h1><p class="facts">{escape(facts)}</p></div>
 <div class="tools" id="tools"></div>
@@ -41,7 +44,7 @@ def report(result: Run) -> bytes:
 {head(result)}
 <nav aria-label="Contents"><ol>{links}<li><a href="#origin">How the numbers were obtained</a></li></ol></nav>
 {"".join(section(chart) for chart in charts)}
-<section id="origin"><h2>How the numbers were obtained</h2>
+{choices}<section id="origin"><h2>How the numbers were obtained</h2>
 {origin(result)}
 </section>
 </main>

@@ -13,6 +13,7 @@ from syncline.quantity import percent, scaled, time
 from syncline.report import subject
 from syncline.report.terminal.collectives import collectives, plans
 from syncline.report.terminal.layers import layers, of_blocks
+from syncline.report.terminal.nccl import nccl
 from syncline.terminal import streams
 from syncline.terminal.bar import bar
 from syncline.terminal.table import bare
@@ -78,6 +79,10 @@ def _parts(result: Run, width: int, *, ascii_only: bool) -> Iterator[RenderableT
         yield Text(f"Simulated: {', '.join(some)}; the others do the same (--no-symmetry simulates all)", "dim")
     for note in summary.notes:
         yield Text(f"Note: {note}", "dim")
+    choices = nccl(result)
+    if choices is not None:
+        yield ""
+        yield choices
     details = layers(result, width) if summary.compute_s > 0 else collectives(result)
     if details is not None:
         yield ""

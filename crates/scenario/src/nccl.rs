@@ -1,0 +1,58 @@
+//! NCCL on a machine whose constants were measured: times, algorithms and protocols of collectives.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use syncline_nccl::{Machine, Operation};
+
+/// How far estimates are from the times that they were calibrated with, as `|estimated / measured - 1|`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CalibrationErrors {
+    /// Measured times.
+    pub rows: u64,
+    /// Median error.
+    pub median: f64,
+    /// 90th percentile.
+    pub p90: f64,
+    /// Largest error.
+    pub largest: f64,
+}
+
+/// A calibrated machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nccl {
+    /// Name of the machine.
+    pub name: String,
+    /// Its accelerator.
+    #[serde(default)]
+    pub gpu: String,
+    /// The library that was measured, such as `NCCL 2.29.2`.
+    #[serde(default)]
+    pub software: String,
+    /// Day of the calibration.
+    #[serde(default)]
+    pub date: String,
+    /// GPUs of a node.
+    pub gpus_per_node: u32,
+    /// Errors in a node, by operation.
+    #[serde(default)]
+    pub errors: BTreeMap<String, CalibrationErrors>,
+    /// Errors between nodes; nothing if the network's constants are assumed.
+    #[serde(default)]
+    pub network_errors: Option<CalibrationErrors>,
+    /// The constants.
+    pub constants: Machine,
+}
+
+impl Nccl {
+    /// The errors of an operation within a node.
+    pub fn errors_of(&self, operation: Operation) -> Option<CalibrationErrors> {
+        let like = match operation {
+            Operation::Broadcast => Operation::AllGather,
+            Operation::SendRecv => Operation::AllToAll,
+            own => own,
+        };
+        [operation, like].iter().find_map(|of| self.errors.get(of.name())).copied()
+    }
+}

@@ -1,0 +1,57 @@
+"""Resolves ``collectives.nccl``: the constants of a machine whose NCCL was measured, and how well they hold."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from syncline.errors import SynclineError
+from syncline.nccl import load
+from syncline.nccl.machine import InNode, to_core
+
+if TYPE_CHECKING:
+    from syncline.input.source import Source
+    from syncline.nccl.machine import Errors, Machine
+
+_KEY = "collectives.nccl"
+
+
+def expand(name: str, source: Source) -> dict[str, Any]:
+    """The resolved form of the machine ``name``: one of the package, or a file that ``syncline calibrate`` wrote.
+
+    Raises :class:`SynclineError` at the key if there is no such machine; in its file if that is malformed.
+    """
+    is_file = name.endswith((".yaml", ".yml"))
+    try:
+        machine = load(source.relative(name) if is_file else name)
+    except SynclineError as problem:
+        mark = source.mark(("collectives", "nccl"))
+        placed = [each.copy() for each in problem.diagnostics]
+        for each in placed:
+            if "place" not in each and mark is not None:
+                each["place"], each["key"] = mark.place(), _KEY
+        raise SynclineError(placed, problem.exit_status) from None
+    return resolved(machine, PurePath(name).stem if is_file else name)
+
+
+def resolved(machine: Machine, name: str) -> dict[str, Any]:
+    """A machine as the core takes it; ``name`` is used if its file has none."""
+    content = machine.content
+    constants = {operation: each for operation, each in content.in_node if isinstance(each, InNode)}
+    network = content.network
+    measured = [gpus for each in constants.values() for gpus in each.gpus]
+    return {
+        "name": content.name or name,
+        "gpu": content.gpu,
+        "software": content.software,
+        "date": content.date,
+        # Without a network, a node is as large as the largest group that was measured.
+        "gpus_per_node": max(measured, default=1) if network is None else network.gpus,
+        "errors": {operation: _errors(each.errors) for operation, each in constants.items() if each.errors is not None},
+        "network_errors": None if network is None or network.errors is None else _errors(network.errors),
+        "constants": to_core(content),
+    }
+
+
+def _errors(errors: Errors) -> dict[str, float]:
+    return {"rows": errors.rows, "median": errors.median, "p90": errors.p90, "largest": errors.largest}
