@@ -102,6 +102,7 @@ def test_hosts_that_switches_join_are_read_from_one_tree(fabric):
         (changed(DGX, 'speed="200000"', 'speed="fast"'), "not a valid `speed`", 26),
         (changed("hgx-a100-4.xml", "0000:41:00.0", "0000:42:00.0"), "a GPU that the tree does not have", 5),
         (changed("hgx-a100-4.xml", 'count="4"', 'count="3"'), "count the NVLinks between them differently", 19),
+        (changed("pcie-4.xml", "0x7d1c3f0e5a2b9c41", "0x1"), "several hosts, and no NVSwitch joins this GPU", 5),
         (changed(DGX, 'dev="1" sm', 'dev="0" sm'), "two GPUs or interfaces are the same", 0),
         ('<system version="1">\n</system>\n', "no element `cpu` in `system`", 1),
         ('<system version="1">\n<cpu numaid="0"/>\n</system>\n', "no element `gpu`", 1),

@@ -189,3 +189,16 @@ def test_options_of_clusters_are_refused_for_other_files(cli):
     done = cli("convert", cli.write("s.yaml", text), "out.json", "--nic", "400Gb/s")
     assert done.returncode == 2
     assert "`--nic` applies only to what a cluster prints" in done.stderr
+
+
+def matrix(gpus: int) -> str:
+    """A machine whose GPUs are all on one PCIe switch."""
+    names = [f"GPU{at}" for at in range(gpus)]
+    rows = [" ".join([name, *("X" if name == other else "PIX" for other in names)]) for name in names]
+    return "\n".join([" ".join(names), *rows]) + "\n"
+
+
+def test_a_matrix_has_at_most_512_devices(fabric, wrong):
+    assert len(fabric(matrix(512), pcie="32GB/s")["npus"]) == 512
+    (problem,) = wrong(matrix(513), pcie="32GB/s")
+    assert (problem["message"], problem["found"]) == ("too many columns", "513")

@@ -215,3 +215,39 @@ def test_the_number_of_reported_errors_is_limited(wrong):
 def test_a_number_of_vertices_that_no_links_can_join_is_refused(refused):
     fabric = f"npus: {limits.MAX_VERTICES + 1}, links: [{{ from: 0, to: 1, rate: 1GB/s }}]"
     assert "at most 1000000" in refused(SCENARIO.replace("file: edges.csv", fabric))
+
+
+def test_a_file_may_have_a_fabric_of_any_form(scenario, tmp_path):
+    text = "workload: { collective: all_reduce, bytes: 1MiB }\nfabric: { file: own.yaml }\n"
+    given = "switch: { hosts: 4, rate: 1GB/s }\nnodes: { npus: 2, rate: 2GB/s }\n"
+    Path("own.yaml").write_text(given, "utf-8")
+    inline = "workload: { collective: all_reduce, bytes: 1MiB }\nfabric:\n" + "".join(
+        f"  {each}\n" for each in given.splitlines()
+    )
+    assert scenario(text).resolved["fabric"] == scenario(inline).resolved["fabric"]
+    Path("own.json").write_text('{"shape": "Ring(4)", "rate": "1GB/s"}', "utf-8")
+    assert len(scenario(text.replace("own.yaml", "own.json")).resolved["fabric"]["dims"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "more", "message", "place"),
+    [
+        ("switch: { hosts: 4, rate: 1GB }\n", "", "`GB` is not a unit of rate", ("own.yaml", 1)),
+        ("switch: { host: 4, rate: 1GB/s }\n", "", "missing key `hosts`", ("own.yaml", 1)),
+        ("file: other.yaml\n", "", "a file of a fabric names another file", ("own.yaml", 1)),
+        (
+            "shape: Ring(4)\nrate: 1GB/s\n",
+            ", routing: ecmp",
+            "applies only to a file that gives links one by one",
+            None,
+        ),
+        ("nodes: { npus: 4, rate: 1GB/s }\n", "", "", ("own.yaml", 1)),
+    ],
+)
+def test_errors_in_a_file_of_a_fabric_have_their_place(given, more, message, place, scenario, tmp_path):
+    Path("own.yaml").write_text(given, "utf-8")
+    with pytest.raises(SynclineError) as caught:
+        scenario("workload: { collective: all_reduce, bytes: 1MiB }\nfabric: { file: own.yaml" + more + " }\n")
+    problem = caught.value.diagnostics[0]
+    assert message in problem["message"]
+    assert place is None or (problem["place"]["file"], problem["place"]["line"]) == place

@@ -193,6 +193,9 @@ class _Reader:
                 else:
                     switched[number] = switched.get(number, 0) + count
                 rates.add(NVLINK_BYTES_PER_S.get(self.number(gpu, "sm", 0, 999)) if "sm" in gpu.attributes else None)
+        if several and len(switched) < len(self.gpus):
+            alone = next(gpu for number, (*_, gpu, _, _) in enumerate(self.gpus) if number not in switched)
+            self.refuse("the tree has several hosts, and no NVSwitch joins this GPU with the others", alone)
         known = [rate for rate in rates if rate is not None]
         nics = enumerate(self.nics, len(self.gpus))
         speeds = {
