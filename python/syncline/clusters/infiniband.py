@@ -117,6 +117,7 @@ class _Reader:
         return self.devices, self.links
 
     def device(self, found: re.Match[str], number: int, line: str) -> str:
+        """Notes the device that a block describes, and returns its GUID."""
         kind, guid = found[1], found[3].lower()
         known = self.devices.get(guid)
         if known is not None and known.line:
@@ -125,6 +126,7 @@ class _Reader:
         return guid
 
     def port(self, own: str, found: re.Match[str], number: int, line: str) -> None:
+        """Notes a link of a device, which its other end may have told before."""
         rest = found[4] or ""
         here, there = (own, int(found[1])), (found[2].lower(), int(found[3]))
         for end, other in ((here, there), (there, here)):
@@ -182,6 +184,7 @@ class _Reader:
     def refuse(
         self, message: str, number: int, line: str, *, allowed: str | None = None, notes: Iterable[str] = ()
     ) -> NoReturn:
+        """Raises an error about a line."""
         column = len(line) - len(line.lstrip()) + 1
         raise_errors(
             self.printed.wrong(message, (number, column, 0), found=shown(line.strip()), allowed=allowed, notes=notes)

@@ -232,6 +232,7 @@ class _Reader:
         return int(text)
 
     def refuse(self, message: str, element: _Element, found: str | None = None, allowed: str | None = None) -> NoReturn:
+        """Raises an error about an element."""
         at = (element.line, element.column, len(element.name) + 1)
         found = None if found is None else shown(found)
         raise_errors(self.printed.wrong(message, at, code=Code.BAD_VALUE, found=found, allowed=allowed))

@@ -42,6 +42,7 @@ class _Cell:
 
     @property
     def at(self) -> tuple[int, int, int]:
+        """Its line, its column, and how long it is."""
         return self.line, self.column, len(self.text)
 
 

@@ -214,6 +214,7 @@ class _Job:
     measured_s: float
 
     def error(self, constants: str) -> float:
+        """The relative error of its estimate with constants."""
         return self.estimated.seconds(constants) / self.measured_s - 1
 
 
@@ -227,14 +228,17 @@ class _Jobs:
 
     @classmethod
     def of(cls, calibration: Calibration, rows: Sequence[Row]) -> _Jobs:
+        """The rows to which a set may be fitted."""
         experts = _jobs(calibration, EXPERTS, rows) if calibration.experts else []
         return cls(calibration, _jobs(calibration, calibration.rows, rows), experts)
 
     def without(self, model: str | None) -> _Jobs:
+        """Those of other models."""
         kept = ([job for job in jobs if job.model != model] for jobs in (self.dense, self.experts))
         return _Jobs(self.calibration, *kept)
 
     def constants(self) -> Software:
+        """The constants that fit them best: those of experts last."""
         constants = _fitted(self.calibration.start, self.calibration.fitted, self.dense)
         return _fitted(constants, self.calibration.experts, self.experts)
 

@@ -405,6 +405,7 @@ class _Reader:
                 return None
 
     def unary(self, node: Node) -> bool | None:
+        """Whether a test of one value holds; None if it is not known."""
         operator, value = _text(node.children[0]), node.children[-1]
         if operator == "!":
             holds = self.test(value)
@@ -415,6 +416,7 @@ class _Reader:
         return bool(text) == (operator == "-n")
 
     def binary(self, node: Node) -> bool | None:
+        """Whether a test of two values holds; None if it is not known."""
         left, operator, right = node.children[0], _text(node.children[1]), node.children[-1]
         if operator in ("&&", "-a", "||", "-o"):
             return _together([self.test(left), self.test(right)], wanted=operator in ("&&", "-a"))
@@ -520,6 +522,7 @@ class _Reader:
         return [self.missing(node, name)]
 
     def missing(self, node: Node, name: str) -> Part:
+        """What a variable stands for that has no value."""
         if name.isdigit():
             return Part("", self.mark(node), splits=True, unknown=f"{_UNSET}`${name}` is an argument of the script")
         return Part("", self.mark(node), splits=True, unknown=f"{_UNSET}the script does not set `{name}`")
