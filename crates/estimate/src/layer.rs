@@ -184,7 +184,7 @@ impl<C: Costs> Setting<'_, C> {
         self.costs.product(product, precision, m, n, k, groups) / (self.software.rate(precision) * grouped)
     }
 
-    fn attention(&self, work: &LayerWork, backward: bool) -> f64 {
+    pub(crate) fn attention(&self, work: &LayerWork, backward: bool) -> f64 {
         let Some(attention) = work.attention else { return 0.0 };
         let parts = f64::from(self.job.context);
         let seconds = if self.job.fused_attention {
@@ -203,7 +203,7 @@ impl<C: Costs> Setting<'_, C> {
         seconds / self.software.attention
     }
 
-    fn element_wise(&self, work: &LayerWork) -> f64 {
+    pub(crate) fn element_wise(&self, work: &LayerWork) -> f64 {
         let software = self.software;
         let routed = software.expert_element_wise * work.routed_bytes as f64;
         self.costs.memory(software.element_wise * work.element_bytes as f64 + routed)
@@ -219,7 +219,7 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Collectives of tensor parallelism in one pass: an all-gather and a reduce-scatter, or an all-reduce, around
     /// attention and around the feed-forward block (Korthikanti et al. 2022, 4.2.2).
-    fn tensor(&self, work: &LayerWork) -> f64 {
+    pub(crate) fn tensor(&self, work: &LayerWork) -> f64 {
         // Experts that no ranks divide take the tokens as they are divided: nothing is gathered around them.
         self.around_block(work) + self.tensor_pair()
     }
@@ -251,7 +251,7 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Keys and values go around the ranks of a sequence while these compute with the ones that they have: `times` as many
     /// bytes in the backward pass, with their gradients.
-    fn context(&self, work: &LayerWork, attention: f64, times: f64) -> f64 {
+    pub(crate) fn context(&self, work: &LayerWork, attention: f64, times: f64) -> f64 {
         let (job, Some(shape)) = (self.job, work.attention) else { return 0.0 };
         if job.context < 2 {
             return 0.0;
@@ -266,7 +266,7 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     /// Tokens to experts and back, in a pass that computes for `compute` seconds.
-    fn expert(&self, work: &LayerWork, compute: f64) -> f64 {
+    pub(crate) fn expert(&self, work: &LayerWork, compute: f64) -> f64 {
         if work.dispatched_bytes == 0 {
             return 0.0;
         }

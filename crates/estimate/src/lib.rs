@@ -14,6 +14,7 @@
 //! - [`exchange`]: gradients and parameters among data-parallel ranks;
 //! - [`step`]: all of this put together, and where the time goes;
 //! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
+//! - [`profile`]: the step of one job in detail: turns, memory over the step, communication, kernels;
 //! - [`search`]: all ways to divide a model, by the time of a step;
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
 //! - [`check`]: jobs that no cluster can run.
@@ -31,6 +32,7 @@ pub mod machine;
 pub mod measured;
 pub mod memory;
 pub mod model;
+pub mod profile;
 mod recompute;
 pub mod schedule;
 pub mod search;
@@ -45,4 +47,5 @@ pub use machine::{Cluster, Collective, Costs, Group, MemorySoftware, Product, So
 pub use measured::Measured;
 pub use memory::{Memory, memory, memory_by_stage};
 pub use model::{Attention, Experts, Latent, Model};
+pub use profile::{Profile, profile};
 pub use step::{Step, estimate};

@@ -189,13 +189,9 @@ pub fn estimate<C: Costs>(
         schedule(&stages_s, job.micro_batches, job.virtual_stages, message_s, exposed)
     };
     let Part { forward_s, end, .. } = stages[slowest];
-    let blocks = divide(model, job);
-    let held = blocks.iter().map(|stage| Held::of(model, job, stage)).fold(Held::default(), |most, each| {
-        if each.dense + each.experts > most.dense + most.experts { each } else { most }
-    });
     let backward_s = stages_s[slowest] - forward_s;
     let Exchange { whole_s, exposed_s, update_s } =
-        setting.exchange(held, backward_s, batches * stages_s[slowest]);
+        setting.exchange(setting.held(), backward_s, batches * stages_s[slowest]);
     Step {
         stage,
         ends_s: end.seconds * batches,
@@ -225,6 +221,39 @@ fn scaled(pass: Pass, by: f64) -> Pass {
 }
 
 impl<C: Costs> Setting<'_, C> {
+    /// The times of one micro-batch in each chunk of the model.
+    pub(crate) fn chunk_times(&self) -> Vec<ChunkTimes> {
+        let (ends, losses) = (self.ends(), f64::from(1 + self.model.prediction_layers));
+        let mut kinds: Vec<(Kind, Layer)> = Vec::new();
+        let mut layer = |number: u32, again: bool| {
+            // Layers of multi-token prediction are like the last layer.
+            let number = number.min(self.model.layers - 1);
+            let kind = (self.model.has_experts(number), self.model.window(number), again);
+            if let Some((_, found)) = kinds.iter().find(|(each, _)| *each == kind) {
+                return *found;
+            }
+            let found = self.layer(number, again);
+            kinds.push((kind, found));
+            found
+        };
+        let chunks = divide_chunks(self.model, self.job);
+        let times = chunks.iter().map(|blocks| {
+            let mut part = Part::default();
+            part.add(blocks, |number, nth| layer(number, self.job.computes_again(nth)), ends, losses);
+            part.times()
+        });
+        times.collect()
+    }
+
+    /// Parameters of the stage that has most of them.
+    pub(crate) fn held(&self) -> Held {
+        let blocks = divide(self.model, self.job);
+        let stages = blocks.iter().map(|stage| Held::of(self.model, self.job, stage));
+        stages.fold(Held::default(), |most, each| {
+            if each.dense + each.experts > most.dense + most.experts { each } else { most }
+        })
+    }
+
     /// Embedding and output of a micro-batch, forward and backward.
     fn ends(&self) -> Ends {
         let (job, tokens) = (self.job, self.job.tokens());
@@ -254,7 +283,7 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     /// A message of one micro-batch to the next stage.
-    fn message_s(&self) -> f64 {
+    pub(crate) fn message_s(&self) -> f64 {
         let job = self.job;
         if job.pipeline < 2 {
             return 0.0;

@@ -12,7 +12,7 @@ use syncline_estimate::schedule::{Place, places};
 use syncline_estimate::search::{Space, search};
 use syncline_estimate::{
     Cluster, Job, Measured, Memory, MemorySoftware, Model, Software, Step, check, estimate, memory,
-    memory_by_stage,
+    memory_by_stage, profile,
 };
 use syncline_kernels::Kernels;
 
@@ -73,6 +73,14 @@ impl Estimator {
         let step = estimate(&self.model, &self.job, self.cluster, &software, &self.costs);
         let parts = step_parts(py, &step)?;
         Ok((parts, step.stages_s))
+    }
+
+    /// The step in detail, as JSON: the type `Profile` of the crate `estimate`, with the memory of a framework's software.
+    fn profile(&self, software: &str, framework: &str) -> PyResult<String> {
+        let software: Software = read(software)?;
+        let needs = MemorySoftware::named(framework);
+        let found = profile(&self.model, &self.job, self.cluster, &software, &needs, &self.costs);
+        serde_json::to_string(&found).map_err(|error| PyValueError::new_err(problem(&error)))
     }
 
     /// The bytes of a rank of a stage with the software of a framework, by kind, and the stage; without a stage, the fullest

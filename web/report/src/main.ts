@@ -7,6 +7,7 @@ import { contention } from "./charts/contention";
 import { cost } from "./charts/cost";
 import { designNetworks, designProgress, designTopology, designTraffic } from "./charts/design";
 import { activity, dimensions } from "./charts/dimensions";
+import { designFrontier, estimateCommunication, estimateKernels, estimateMemory, estimateStep } from "./charts/estimate";
 import { fabric } from "./charts/fabric";
 import { communication, layers } from "./charts/layers";
 import { criticalPath, timeline } from "./charts/moments";
@@ -42,6 +43,11 @@ const views = {
   design_traffic: designTraffic,
   design_topology: designTopology,
   design_progress: designProgress,
+  design_frontier: designFrontier,
+  estimate_step: estimateStep,
+  estimate_communication: estimateCommunication,
+  estimate_memory: estimateMemory,
+  estimate_kernels: estimateKernels,
 };
 
 /** The numbers that each chart takes, as the package writes them. */

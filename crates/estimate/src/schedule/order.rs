@@ -1,7 +1,9 @@
 //! The order in which a stage works.
 
-use crate::job::Schedule;
+use crate::job::{Job, Schedule};
 use std::collections::VecDeque;
+use syncline_workload::parallel::Schedule as Simulated;
+use syncline_workload::schedule::Pipeline;
 
 /// A micro-batch in a chunk of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,39 @@ pub enum Turn {
         /// Backward.
         backward: Piece,
     },
+}
+
+/// The turns of a stage in a step of a job, of any schedule, with this number of micro-batches.
+pub fn all_turns(job: &Job, stage: u32, micro_batches: u32) -> Vec<Turn> {
+    if job.schedule.is_ordered() {
+        turns(job.schedule, job.pipeline, stage, micro_batches)
+    } else {
+        simulated(job, stage, micro_batches)
+    }
+}
+
+/// The turns by which a simulation executes `GPipe`, 1F1B and interleaving.
+///
+/// With as many micro-batches as stages, a simulation of interleaving sends all of them forward before any goes backward, as
+/// Megatron-LM once did. Memory is counted without this exception: so the order is that of twice as many micro-batches, of
+/// which those that do not exist are left out.
+fn simulated(job: &Job, stage: u32, micro_batches: u32) -> Vec<Turn> {
+    let chunks = job.virtual_stages.max(1);
+    let schedule = match job.schedule {
+        Schedule::GPipe => Simulated::GPipe,
+        _ if chunks > 1 => Simulated::Interleaved,
+        _ => Simulated::OneForwardOneBackward,
+    };
+    let stages = job.pipeline.max(1);
+    let planned = if chunks > 1 { micro_batches.max(2 * stages) } else { micro_batches };
+    let pipeline = Pipeline { schedule, stages, chunks, micro_batches: planned };
+    let there = pipeline.turns(stage).into_iter().filter(|turn| turn.micro_batch < micro_batches);
+    there
+        .map(|turn| {
+            let piece = Piece { local: turn.chunk, micro_batch: turn.micro_batch };
+            if turn.backward { Turn::Backward(piece) } else { Turn::Forward(piece) }
+        })
+        .collect()
 }
 
 /// The turns of a stage in a step, for a schedule that [`Schedule::is_ordered`]; none for others.

@@ -1,6 +1,6 @@
 //! Executes the orders of all stages, each turn as early as it can be.
 
-use super::order::{Piece, Turn, turns};
+use super::order::{Piece, Turn, all_turns, turns};
 use super::{Place, places};
 use crate::job::Job;
 
@@ -116,7 +116,7 @@ pub fn execute(job: &Job, chunks: &[ChunkTimes], message_s: f64) -> Executed {
 /// A turn of a stage with its begin and its end, in seconds.
 pub type Timed = (Turn, f64, f64);
 
-/// All turns of each stage in a step, as [`execute`] times them.
+/// All turns of each stage in a step of any schedule, each as early as it can be.
 pub fn timeline(job: &Job, chunks: &[ChunkTimes], message_s: f64) -> Vec<Vec<Timed>> {
     let mut found = vec![Vec::new(); job.pipeline as usize];
     Execution::new(job, chunks, message_s, job.micro_batches)
@@ -151,8 +151,7 @@ impl<'a> Execution<'a> {
                 stages[place.chunk as usize] = stage;
             }
         }
-        let orders =
-            (0..job.pipeline).map(|stage| turns(job.schedule, job.pipeline, stage, batches)).collect();
+        let orders = (0..job.pipeline.max(1)).map(|stage| all_turns(job, stage, batches)).collect();
         let slots = job.schedule.ways() as usize * chunks.len() * batches as usize;
         let done = [vec![f64::NAN; slots], vec![f64::NAN; slots]];
         Self { chunks, message_s, batches, orders, held, stages, done }

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from syncline.cli.arguments.shared import Json, NoColour, Quiet, Set
+from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet, Report, Set
 
 
 class Precision(StrEnum):
@@ -152,6 +152,12 @@ def parallel(
             "--power", metavar="WATTS", help="What a computing accelerator draws, such as 700W (default: its board)."
         ),
     ] = None,
+    simulate: Annotated[
+        int,
+        typer.Option("--simulate", metavar="N", min=0, max=100, help="Simulate the best N divisions, with contention."),
+    ] = 0,
+    report: Report = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
     no_color: NoColour = False,
@@ -179,6 +185,9 @@ def parallel(
             best_by=best_by.value,
             price=price,
             power=power,
+            simulate=simulate,
+            report=report,
+            force=force,
             as_json=json,
         ),
     )

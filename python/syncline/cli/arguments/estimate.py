@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from syncline.cli.arguments.shared import Json, NoColour, Quiet, Set
+from syncline.cli.arguments.shared import Force, Json, NoColour, Quiet, Report, Set
 
 app = typer.Typer()
 
@@ -15,6 +15,8 @@ app = typer.Typer()
 def estimate(
     job: Annotated[str, typer.Argument(metavar="JOB", help="A job file, or - for standard input.")],
     set_: Set = None,
+    report: Report = None,
+    force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
     no_color: NoColour = False,
@@ -25,4 +27,4 @@ def estimate(
     """
     from syncline.cli.commands.estimate import estimate as call
 
-    return call(job, set_ or [], as_json=json)
+    return call(job, set_ or [], report=report, force=force, as_json=json)

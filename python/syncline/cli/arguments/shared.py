@@ -45,3 +45,6 @@ Measurements = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", metavar="", help="Replace a file that already exists.")]
+Report = Annotated[
+    str | None, typer.Option("--report", metavar="FILE", help="Write a page with the step in detail: .html.")
+]

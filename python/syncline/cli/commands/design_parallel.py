@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from syncline.cli.commands.options import network_rate
+from syncline.cli.commands.pages import check_page, write_page
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 from syncline.terminal.streams import console, show, show_json
@@ -14,6 +15,7 @@ from syncline.terminal.streams import console, show, show_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.design.parallel.simulation import Simulated
     from syncline.estimate import Machine
     from syncline.estimate.job import Precision, Schedule
 
@@ -43,11 +45,16 @@ class ParallelOptions:
     best_by: str
     price: str | None
     power: str | None
+    simulate: int
+    report: str | None
+    force: bool
     as_json: bool
 
 
 def parallel(model: str, options: ParallelOptions) -> int:
     """Searches for the best division, and prints it; returns the exit status."""
+    from rich.console import Group
+
     from syncline.design.parallel import Costs, Objective, Request, read_model, sizes_screen, sweep
     from syncline.design.parallel.screen import as_dict, screen
     from syncline.design.parallel.search_divisions import batch_of
@@ -66,6 +73,8 @@ def parallel(model: str, options: ParallelOptions) -> int:
                 help="add what an accelerator costs for an hour in dollars, such as `--price 2.50`",
             )
         )
+    if options.report is not None:
+        check_page(options.report, force=options.force)
     nic = None if options.nic_rate is None else network_rate("--nic-rate", options.nic_rate) / 8
     request = Request(
         read_model(model),
@@ -81,12 +90,29 @@ def parallel(model: str, options: ParallelOptions) -> int:
     found = sweep([replace(request, gpus=each) for each in counts], objective, costs)
     # One number of accelerators by time has no trade-off to show.
     traded = len(counts) > 1 or objective is not Objective.TIME or usd is not None or watts is not None
+    runs: Sequence[Simulated] = ()
+    if options.simulate:
+        from syncline.design.parallel.simulation import simulated
+
+        runs = simulated(found, options.simulate)
+    if options.report is not None:
+        from syncline.design.parallel.page import page
+
+        write_page(options.report, page(found, runs))
     if options.as_json:
         told = {**as_dict(found.best), **({"costs": sizes_screen.as_dict(found)} if traded else {})}
+        if runs:
+            from syncline.design.parallel.simulation_screen import as_list
+
+            told["simulated"] = as_list(runs)
         show_json({"exit_status": 0, "parallel": told})
     else:
         width = console().width
         show(screen(found.best, width, sizes_screen.blocks(found, width) if traded else ()))
+        if runs:
+            from syncline.design.parallel.simulation_screen import blocks
+
+            show(Group(*blocks(runs, width)))
     return 0
 
 

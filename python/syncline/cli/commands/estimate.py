@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from syncline.cli.commands.options import overrides
+from syncline.cli.commands.pages import check_page, write_page
 from syncline.errors import ExitStatus
 from syncline.terminal.streams import console, show, show_json
 
@@ -12,14 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def estimate(path: str, sets: Iterable[str], *, as_json: bool) -> int:
-    """Estimates the job of a file, and prints what was found; returns the exit status."""
+def estimate(path: str, sets: Iterable[str], *, report: str | None, force: bool, as_json: bool) -> int:
+    """Estimates the job of a file, prints what was found, and writes it as the page ``report``; returns the status."""
     from syncline.jobs import estimate as estimated
     from syncline.jobs import read_job
     from syncline.jobs.screen import as_dict, screen
 
+    if report is not None:
+        check_page(report, force=force)
     found = estimated(read_job(path, overrides(sets, {})))
     status = ExitStatus.DONE if found.fits else ExitStatus.PROBLEM
+    if report is not None:
+        from syncline.jobs.page import page
+
+        write_page(report, page(found))
     if as_json:
         show_json({"exit_status": int(status), "estimate": as_dict(found)})
     else:

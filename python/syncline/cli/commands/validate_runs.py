@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline.cli.commands.options import refuse
+from syncline.cli.commands.pages import check_page, write_page
 from syncline.codes import Code
 from syncline.errors import ExitStatus
-from syncline.files import write_whole
 from syncline.input.node import Mark, Text
-from syncline.input.problem import bad_value, cannot_write, error, raise_errors, require_writable
+from syncline.input.problem import cannot_write, error, raise_errors, require_writable
 from syncline.quantity import counted
 from syncline.terminal.streams import console, say, show, show_json
 
@@ -80,9 +79,9 @@ def runs(options: RunsOptions, predict: Predict | None = None) -> int:
     if options.page is not None:
         from syncline.validation.page import page
 
-        _write(options.page, page(found))
+        write_page(options.page, page(found))
     if options.figures is not None and options.update:
-        _write(options.figures, kept)
+        write_page(options.figures, kept)
     if not options.quiet:
         for each in (options.page, options.figures if options.update else None):
             if each is not None:
@@ -157,14 +156,5 @@ def _is_group(value: object) -> bool:
 def _writable_page(path: str, *, force: bool) -> None:
     from syncline.validation.drawing import needed
 
-    if Path(path).suffix.lower() != ".html":
-        raise bad_value("not a name of a page", path, allowed="a name that ends in .html")
+    check_page(path, force=force)
     needed()
-    require_writable(path, force=force)
-
-
-def _write(path: str, content: str) -> None:
-    try:
-        write_whole(path, content)
-    except OSError as problem:
-        raise_errors(cannot_write(path, problem))

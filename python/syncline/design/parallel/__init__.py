@@ -4,7 +4,11 @@
 - :mod:`~syncline.design.parallel.objective`: what is best: time, dollars or energy;
 - :mod:`~syncline.design.parallel.sizes`: searches with several numbers of accelerators, and their frontier;
 - :mod:`~syncline.design.parallel.screen`: what the command prints;
-- :mod:`~syncline.design.parallel.sizes_screen`: the same of frontier and costs.
+- :mod:`~syncline.design.parallel.sizes_screen`: the same of frontier and costs;
+- :mod:`~syncline.design.parallel.scenario`: a division as a scenario;
+- :mod:`~syncline.design.parallel.simulation`: the best divisions, simulated;
+- :mod:`~syncline.design.parallel.simulation_screen`: how they are shown;
+- :mod:`~syncline.design.parallel.page`: the winner as a page.
 """
 
 from syncline.config.model_file import read_architecture as read_model

@@ -19,6 +19,9 @@ interface PipelineData {
   micro_batch: number[];
   /** Seconds that each stage spends on each kind. */
   sums: number[][];
+  /** Names of colours of the kinds, and how many of these are passes; without them, the kinds of a simulated run. */
+  colours?: string[];
+  passes?: number;
 }
 
 interface Params {
@@ -40,7 +43,13 @@ export function pipeline(data: PipelineData): View {
   const { factor, unit: shown } = timeUnit(Math.max(whole, 1e-12));
   const of = data.kinds.map((_, kind) => data.kind.map((_, at) => at).filter((at) => data.kind[at] === kind));
   const used = data.kinds.map((_, kind) => kind).filter((kind) => of[kind].length > 0);
+  const passes = data.passes ?? PASSES;
+  const palette = (look: Look): { [name: string]: string } => ({
+    compute: look.compute, backward: look.parts[2], weight: look.parts[0], both: look.parts[1],
+    memory: look.memory, exposed: look.exposed, bubble: look.bubble,
+  });
   const colour = (look: Look, kind: number) =>
+    data.colours ? palette(look)[data.colours[kind]] :
     [look.compute, look.parts[2], look.memory, look.exposed, look.bubble, look.skew][kind];
   const above = (width: number) => 30 + lower(used.map((kind) => data.kinds[kind]), width);
   return {
@@ -98,7 +107,7 @@ export function pipeline(data: PipelineData): View {
             const from = Math.max(x0, x);
             const to = Math.min(Math.max(x1, x0 + 0.7), x + wide);
             if (to <= from) return null;
-            const pass = kind < PASSES;
+            const pass = kind < passes;
             const top = pass ? y - ROW / 2 + 4 : y + ROW / 2 - WAIT - 4;
             const edge = pass && to - from > 5;
             const rect = {
@@ -126,7 +135,7 @@ export function pipeline(data: PipelineData): View {
       table(
         [
           ["stage", (at) => data.stages[at]],
-          ["traced rank", (at) => String(data.ranks[at])],
+          [data.colours ? "first rank" : "traced rank", (at) => String(data.ranks[at])],
           ...data.kinds.map((name, kind): [string, (at: number) => string] => [name, (at) => time(data.sums[at][kind])]),
           ["bubble, part of the time", (at) => percent(data.sums[at][data.kinds.indexOf("bubble")] / whole)],
         ],

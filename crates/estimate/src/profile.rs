@@ -1,0 +1,712 @@
+//! A step in detail, for a report: the pipeline turn by turn, memory over the step, communication, kernels.
+//!
+//! An estimate adds up what a step takes. A profile says the same of one job piece by piece, from the same times: turns are
+//! executed one by one ([`crate::schedule::run::timeline`]), each as early as it can be. The end of the last one therefore
+//! checks the closed form of the pipeline, and the most that a stage keeps checks the memory.
+
+use crate::activations::{embedding, embedding_weights, layer_activations, output_layer, output_weights};
+use crate::job::{Job, Module, Precision, Recompute};
+use crate::layer::{Pass, Setting};
+use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
+use crate::memory::{Memory, memory_by_stage};
+use crate::model::Model;
+use crate::schedule::order::{Piece, Turn};
+use crate::schedule::places;
+use crate::schedule::run::{ChunkTimes, timeline};
+use crate::stages::{Block, divide_chunks};
+use crate::step::estimate;
+use crate::work::{Linear, Part, layer_work};
+use serde::Serialize;
+use std::cell::{Cell, RefCell};
+
+/// A step in detail.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Profile {
+    /// Seconds of the step, by the estimate.
+    pub step_s: f64,
+    /// Seconds until the last stage has done its last turn.
+    pub pipeline_s: f64,
+    /// Seconds of gradients and parameters after that, which are not hidden.
+    pub exchange_s: f64,
+    /// Seconds of the optimizer after that.
+    pub update_s: f64,
+    /// The stage that computes most.
+    pub slowest: usize,
+    /// All turns, by stage and time.
+    pub spans: Vec<Span>,
+    /// The memory of each stage.
+    pub memory: Vec<StageMemory>,
+    /// Communication of a rank of the slowest stage, by axis.
+    pub communication: Vec<Communication>,
+    /// Kernels of a rank of the slowest stage.
+    pub kernels: Vec<Kernel>,
+}
+
+/// What a stage does in a part of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Span {
+    /// The stage.
+    pub stage: usize,
+    /// What it does.
+    pub kind: SpanKind,
+    /// The micro-batch, from 0; of two at once, that of the forward pass.
+    pub micro_batch: u32,
+    /// The chunk of the stage.
+    pub chunk: u32,
+    /// Begin, in seconds.
+    pub begin_s: f64,
+    /// End, in seconds.
+    pub end_s: f64,
+}
+
+/// What a stage does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanKind {
+    /// A forward pass.
+    Forward,
+    /// A backward pass.
+    Backward,
+    /// Gradients of inputs alone.
+    Input,
+    /// Gradients of weights alone.
+    Weight,
+    /// A forward and a backward pass at once.
+    Both,
+    /// A message that is not hidden.
+    Message,
+}
+
+/// The memory of a rank of a stage over the step, in bytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StageMemory {
+    /// The peak by the estimate, by kind.
+    pub peak: Peak,
+    /// What changes, in the order of time.
+    pub points: Vec<Point>,
+}
+
+/// The kinds of [`Memory`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Peak {
+    /// As in [`Memory`].
+    pub weights: u64,
+    /// As in [`Memory`].
+    pub gradients: u64,
+    /// As in [`Memory`].
+    pub optimizer: u64,
+    /// As in [`Memory`].
+    pub activations: u64,
+    /// As in [`Memory`].
+    pub logits: u64,
+    /// As in [`Memory`].
+    pub working: u64,
+    /// As in [`Memory`].
+    pub gathered: u64,
+    /// As in [`Memory`].
+    pub fragmentation: u64,
+    /// As in [`Memory`].
+    pub buffers: u64,
+    /// As in [`Memory`].
+    pub context: u64,
+    /// All of them.
+    pub total: u64,
+}
+
+/// What changes during a step, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// Seconds since the step began.
+    pub at_s: f64,
+    /// Activations of micro-batches in flight.
+    pub activations: f64,
+    /// Logits and their gradients.
+    pub logits: f64,
+    /// What a layer needs while it computes backward, and workspaces.
+    pub working: f64,
+    /// What the allocator loses, in proportion to what comes and goes.
+    pub fragmentation: f64,
+}
+
+/// One kind of communication of a rank.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Communication {
+    /// The part of the step that it belongs to.
+    pub part: &'static str,
+    /// The collective.
+    pub collective: &'static str,
+    /// Its bytes, as those of [`Collective`].
+    pub bytes: f64,
+    /// Ranks in each NVLink domain.
+    pub in_domain: u32,
+    /// NVLink domains; more than 1 if it goes through the network.
+    pub domains: u32,
+    /// How many of these a rank takes part in, in a step.
+    pub times: f64,
+    /// Seconds of each.
+    pub each_s: f64,
+}
+
+/// One kernel of a rank.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Kernel {
+    /// What it computes.
+    pub name: String,
+    /// Forward, or which gradient.
+    pub pass: &'static str,
+    /// The data type whose peak counts; none for kernels that only move bytes.
+    pub precision: Option<&'static str>,
+    /// How often it runs in a step.
+    pub times: f64,
+    /// Seconds of each.
+    pub each_s: f64,
+    /// Floating-point operations of each.
+    pub flop: f64,
+    /// Bytes between memory and registers, if each operand and result moves once.
+    pub bytes: f64,
+}
+
+/// A step in detail. The job must be one that [`crate::check::check`] accepts.
+pub fn profile<C: Costs>(
+    model: &Model,
+    job: &Job,
+    cluster: Cluster,
+    software: &Software,
+    memory: &MemorySoftware,
+    costs: &C,
+) -> Profile {
+    let setting = Setting { model, job, cluster, software, costs };
+    let step = estimate(model, job, cluster, software, costs);
+    let chunks = setting.chunk_times();
+    let slowest =
+        (0..step.stages_s.len()).max_by(|&a, &b| step.stages_s[a].total_cmp(&step.stages_s[b])).unwrap_or(0);
+    let exposed = if job.overlap.pipeline { software.pipeline_exposed } else { 1.0 };
+    let message_s = setting.message_s();
+    let wait_s = exposed * message_s;
+    let turns = executed(job, &chunks, wait_s, message_s - wait_s);
+    let pipeline_s = turns.iter().flatten().map(|(_, _, end)| *end).fold(0.0, f64::max);
+    Profile {
+        step_s: step.seconds(),
+        pipeline_s,
+        exchange_s: step.exchange_s,
+        update_s: step.update_s,
+        slowest,
+        spans: spans(&turns, wait_s),
+        memory: over_time(model, job, memory, &turns),
+        communication: communication(&setting, slowest),
+        kernels: kernels(&setting, slowest),
+    }
+}
+
+/// The turns of each stage: each waits for its message for `wait_s` after it has computed, and the next stage has it
+/// `late_s` later.
+fn executed(job: &Job, chunks: &[ChunkTimes], wait_s: f64, late_s: f64) -> Vec<Vec<(Turn, f64, f64)>> {
+    let chunks: Vec<ChunkTimes> = chunks
+        .iter()
+        .map(|&times| ChunkTimes { forward: times.forward + wait_s, input: times.input + wait_s, ..times })
+        .collect();
+    timeline(job, &chunks, late_s)
+}
+
+fn spans(turns: &[Vec<(Turn, f64, f64)>], wait_s: f64) -> Vec<Span> {
+    let mut found = Vec::new();
+    for (stage, turns) in turns.iter().enumerate() {
+        for &(turn, begin, end) in turns {
+            let (kind, Piece { local, micro_batch }, waits) = match turn {
+                Turn::Forward(piece) => (SpanKind::Forward, piece, 1.0),
+                Turn::Backward(piece) => (SpanKind::Backward, piece, 1.0),
+                Turn::Input(piece) => (SpanKind::Input, piece, 1.0),
+                Turn::Weight(piece) => (SpanKind::Weight, piece, 0.0),
+                Turn::Both { forward, .. } => (SpanKind::Both, forward, 2.0),
+            };
+            let until = (end - waits * wait_s).max(begin);
+            let span = |kind, begin_s, end_s| Span { stage, kind, micro_batch, chunk: local, begin_s, end_s };
+            found.push(span(kind, begin, until));
+            if end > until {
+                found.push(span(SpanKind::Message, until, end));
+            }
+        }
+    }
+    found
+}
+
+/// The memory of each stage before and after each of its turns.
+fn over_time(
+    model: &Model,
+    job: &Job,
+    software: &MemorySoftware,
+    turns: &[Vec<(Turn, f64, f64)>],
+) -> Vec<StageMemory> {
+    let kept: Vec<Kept> =
+        divide_chunks(model, job).iter().map(|blocks| Kept::of(model, job, software, blocks)).collect();
+    let stages = memory_by_stage(model, job, software);
+    (0..)
+        .zip(stages.iter().zip(turns))
+        .map(|(stage, (peak, turns))| {
+            let held: Vec<Kept> = places(job, stage).map(|place| kept[place.chunk as usize]).collect();
+            StageMemory { peak: peak_of(peak), points: points(job, software, peak, &held, turns) }
+        })
+        .collect()
+}
+
+/// Bytes of one micro-batch in a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    /// From the forward to the backward pass.
+    layers: f64,
+    /// From the gradients of inputs to those of weights, where these are apart.
+    weights: f64,
+    /// The same of the output layer, which keeps only one micro-batch at a time.
+    output: f64,
+    logits: f64,
+    /// Of the layer that needs most while it computes backward.
+    working: f64,
+}
+
+impl Kept {
+    fn of(model: &Model, job: &Job, software: &MemorySoftware, blocks: &[Block]) -> Self {
+        let (mut found, mut nth) = (Self::default(), 0);
+        for block in blocks {
+            match *block {
+                Block::Embedding => {
+                    found.layers += embedding(model, job);
+                    found.weights += embedding_weights(model, job);
+                }
+                Block::Layer(number) => {
+                    let (number, again) = (number.min(model.layers - 1), job.computes_again(nth));
+                    nth += 1;
+                    let layer = layer_activations(model, job, software, number, again);
+                    found.layers += layer.kept;
+                    found.weights += layer.weights;
+                    found.working = found.working.max(layer.working);
+                }
+                Block::Output => {
+                    let losses = f64::from(1 + model.prediction_layers);
+                    let vocab = model.vocab as f64 / f64::from(job.tensor);
+                    found.output += losses * output_layer(model, job);
+                    found.weights += losses * output_weights(model, job);
+                    found.logits += losses * software.logit_bytes * job.tokens() as f64 * vocab;
+                }
+            }
+        }
+        found
+    }
+}
+
+fn points(
+    job: &Job,
+    software: &MemorySoftware,
+    peak: &Memory,
+    held: &[Kept],
+    turns: &[(Turn, f64, f64)],
+) -> Vec<Point> {
+    let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };
+    let lost = software.fragmentation + streams;
+    let most_working = held.iter().map(|chunk| chunk.working).fold(0.0, f64::max);
+    let logits = held.iter().map(|chunk| chunk.logits).fold(0.0, f64::max);
+    let point = |at_s: f64, activations: f64, logits: f64, working: f64| Point {
+        at_s,
+        activations,
+        logits,
+        working: working + software.workspace_bytes as f64,
+        fragmentation: lost * (activations + logits + working + peak.gathered as f64),
+    };
+    // Activations of layers, and what the output layer keeps, and logits.
+    let (mut now, mut outputs, mut loss) = (0.0_f64, 0.0_f64, 0.0_f64);
+    let mut found = vec![point(0.0, 0.0, 0.0, 0.0)];
+    for &(turn, begin, end) in turns {
+        let chunk = |piece: Piece| held[piece.local as usize];
+        let (forward, backward) = match turn {
+            Turn::Forward(piece) => (Some(chunk(piece)), None),
+            Turn::Backward(piece) | Turn::Input(piece) => (None, Some(chunk(piece))),
+            Turn::Weight(_) => (None, None),
+            Turn::Both { forward, backward } => (Some(chunk(forward)), Some(chunk(backward))),
+        };
+        // A turn of both passes has all of them from its beginning on.
+        let forward_first = |most: bool| forward.filter(|_| most == backward.is_some());
+        for at_once in [true, false] {
+            if !at_once {
+                // The memory of logits is free by the time that layers need theirs.
+                let working = if backward.is_some() { (most_working - logits).max(0.0) } else { 0.0 };
+                found.push(point(begin, now + outputs, loss, working));
+            }
+            if let Some(chunk) = forward_first(at_once) {
+                now += chunk.layers;
+                outputs += chunk.output;
+                loss += chunk.logits;
+            }
+        }
+        if let Some(chunk) = backward {
+            now -= chunk.layers;
+            outputs -= chunk.output;
+            loss -= chunk.logits;
+        }
+        match turn {
+            Turn::Input(piece) => now += chunk(piece).weights,
+            Turn::Weight(piece) => now -= chunk(piece).weights,
+            _ => {}
+        }
+        found.push(point(end, (now + outputs).max(0.0), loss.max(0.0), 0.0));
+    }
+    found
+}
+
+const fn peak_of(memory: &Memory) -> Peak {
+    Peak {
+        weights: memory.weights,
+        gradients: memory.gradients,
+        optimizer: memory.optimizer,
+        activations: memory.activations,
+        logits: memory.logits,
+        working: memory.working,
+        gathered: memory.gathered,
+        fragmentation: memory.fragmentation,
+        buffers: memory.buffers,
+        context: memory.context,
+        total: memory.total(),
+    }
+}
+
+/// The communication of a rank of a stage.
+fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Communication> {
+    let noted = Noted::of(setting.costs);
+    let inner = setting.with(&noted);
+    let (model, job) = (setting.model, setting.job);
+    let batches = f64::from(job.micro_batches) / f64::from(job.schedule.ways());
+    let modules = job.modules_again();
+    let mut found: Vec<Communication> = Vec::new();
+    let mut add = |part: &'static str, times: &dyn Fn(Collective) -> f64| {
+        for (collective, bytes, group, each_s) in noted.calls.take() {
+            let made = Communication {
+                part,
+                collective: name(collective),
+                bytes,
+                in_domain: group.in_domain,
+                domains: group.domains,
+                times: times(collective),
+                each_s,
+            };
+            let alike =
+                |each: &&mut Communication| Communication { times: made.times, ..(**each).clone() } == made;
+            match found.iter_mut().find(alike) {
+                Some(each) => each.times += made.times,
+                None => found.push(made),
+            }
+        }
+    };
+    for (block, again) in computed(model, job, stage) {
+        let Block::Layer(number) = block else { continue };
+        let work = layer_work(model, job, number.min(model.layers - 1));
+        let again = job.recompute == Recompute::Full && again;
+        let repeated = |module| if again || modules.has(module) { 2.0 } else { 1.0 };
+        // The backward pass has the collectives of the forward pass.
+        inner.tensor(&work);
+        add("tensor", &|_| batches * if again { 3.0 } else { 2.0 });
+        if job.recompute == Recompute::Selective {
+            inner.parts_again(&work, &Pass::default());
+            add("tensor", &|_| batches);
+        }
+        inner.context(&work, inner.attention(&work, false), 1.0);
+        add("context", &|_| batches * repeated(Module::CoreAttention));
+        inner.context(&work, inner.attention(&work, true), 2.0);
+        add("context", &|_| batches);
+        inner.expert(&work, 0.0);
+        // Tokens go to experts and come back.
+        add("expert", &|_| 2.0 * batches * (1.0 + repeated(Module::Moe)));
+    }
+    if job.pipeline > 1 {
+        inner.message_s();
+        add("messages", &|_| 2.0 * batches * f64::from(job.virtual_stages.max(1)));
+    }
+    inner.exchange(inner.held(), 0.0, 0.0);
+    let every = f64::from(job.micro_batches);
+    add("exchange", &|collective| match (job.zero, job.pipeline, collective) {
+        (3, 1, Collective::AllGather) => 2.0 * every,
+        (3, 1, Collective::ReduceScatter) | (2, _, Collective::ReduceScatter) => every,
+        _ => 1.0,
+    });
+    found
+}
+
+/// The blocks of a stage, and whether the backward pass computes each of its layers again.
+fn computed(model: &Model, job: &Job, stage: usize) -> Vec<(Block, bool)> {
+    let chunks = divide_chunks(model, job);
+    let mut found = Vec::new();
+    for place in places(job, stage as u32) {
+        let mut nth = 0;
+        for &block in &chunks[place.chunk as usize] {
+            let layer = matches!(block, Block::Layer(_));
+            found.push((block, layer && job.computes_again(nth)));
+            nth += u32::from(layer);
+        }
+    }
+    found
+}
+
+const fn name(collective: Collective) -> &'static str {
+    match collective {
+        Collective::AllReduce => "all-reduce",
+        Collective::AllGather => "all-gather",
+        Collective::ReduceScatter => "reduce-scatter",
+        Collective::AllToAll => "all-to-all",
+        Collective::Send => "send",
+    }
+}
+
+/// Costs that note collectives, and the bytes of the last kernel that only moves some.
+struct Noted<'a, C: Costs> {
+    inner: &'a C,
+    calls: RefCell<Vec<(Collective, f64, Group, f64)>>,
+    moved: Cell<f64>,
+}
+
+impl<'a, C: Costs> Noted<'a, C> {
+    fn of(inner: &'a C) -> Self {
+        Self { inner, calls: RefCell::default(), moved: Cell::default() }
+    }
+}
+
+impl<C: Costs> Costs for Noted<'_, C> {
+    fn product(&self, product: Product, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64 {
+        self.inner.product(product, precision, m, n, k, groups)
+    }
+
+    fn attention(&self, work: AttentionWork) -> f64 {
+        self.inner.attention(work)
+    }
+
+    fn memory(&self, bytes: f64) -> f64 {
+        self.moved.set(bytes);
+        self.inner.memory(bytes)
+    }
+
+    fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64 {
+        let seconds = self.inner.collective(collective, bytes, group);
+        self.calls.borrow_mut().push((collective, bytes, group, seconds));
+        seconds
+    }
+}
+
+impl<'a, C: Costs> Setting<'a, C> {
+    /// The same with other costs.
+    const fn with<'b, D: Costs>(&self, costs: &'b D) -> Setting<'b, D>
+    where
+        'a: 'b,
+    {
+        Setting { model: self.model, job: self.job, cluster: self.cluster, software: self.software, costs }
+    }
+}
+
+/// The kernels of a rank of a stage: those of its layers, of embedding and output layer, and of the optimizer.
+fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
+    let costs = Noted::of(setting.costs);
+    let noted = setting.with(&costs);
+    let (model, job) = (setting.model, setting.job);
+    let batches = f64::from(job.micro_batches) / f64::from(job.schedule.ways());
+    let mut found: Vec<Kernel> = Vec::new();
+    let mut add = |kernel: Kernel| {
+        if kernel.each_s <= 0.0 || kernel.times <= 0.0 {
+            return;
+        }
+        let alike = |each: &&mut Kernel| Kernel { times: kernel.times, ..(**each).clone() } == kernel;
+        match found.iter_mut().find(alike) {
+            Some(each) => each.times += kernel.times,
+            None => found.push(kernel),
+        }
+    };
+    for (block, again) in computed(model, job, stage) {
+        match block {
+            Block::Embedding => {
+                let bytes = (job.tokens() * model.hidden * 10) as f64;
+                add(moved("embedding", "forward and backward", batches, setting.costs.memory(bytes), bytes));
+            }
+            Block::Layer(number) => {
+                for kernel in noted.layer_kernels(number.min(model.layers - 1), again, batches) {
+                    add(kernel);
+                }
+            }
+            Block::Output => {
+                let times = batches * f64::from(1 + model.prediction_layers);
+                let vocab = model.vocab.div_ceil(u64::from(job.tensor));
+                let tokens = job.tokens();
+                let linear =
+                    Linear { tokens, inputs: model.hidden, outputs: vocab, groups: 1, part: Part::Dense };
+                for product in PRODUCTS {
+                    if product == Product::WeightGradient && job.adapters.is_some() {
+                        continue;
+                    }
+                    let (m, n, k) = sizes(product, &linear);
+                    let each_s = setting.costs.product(product, Precision::Bf16, m, n, k, 1)
+                        / setting.software.products;
+                    add(multiplied("output layer", product, Precision::Bf16, times, each_s, &linear));
+                }
+                let bytes = setting.software.logit_bytes * (job.tokens() * vocab) as f64;
+                add(moved(
+                    "logits and loss",
+                    "forward and backward",
+                    times,
+                    setting.costs.memory(bytes),
+                    bytes,
+                ));
+            }
+        }
+    }
+    let update = noted.exchange(noted.held(), 0.0, 0.0).update_s;
+    add(moved("optimizer", "update", 1.0, update, costs.moved.get()));
+    found
+}
+
+const PRODUCTS: [Product; 3] = [Product::Forward, Product::InputGradient, Product::WeightGradient];
+
+const fn sizes(product: Product, linear: &Linear) -> (u64, u64, u64) {
+    let Linear { tokens, inputs, outputs, .. } = *linear;
+    match product {
+        Product::Forward => (tokens, outputs, inputs),
+        Product::InputGradient => (tokens, inputs, outputs),
+        Product::WeightGradient => (outputs, inputs, tokens),
+    }
+}
+
+const fn pass(product: Product) -> &'static str {
+    match product {
+        Product::Forward => "forward",
+        Product::InputGradient => "gradients of inputs",
+        Product::WeightGradient => "gradients of weights",
+    }
+}
+
+/// A kernel that only moves bytes.
+fn moved(name: &str, pass: &'static str, times: f64, each_s: f64, bytes: f64) -> Kernel {
+    Kernel { name: name.to_owned(), pass, precision: None, times, each_s, flop: 0.0, bytes }
+}
+
+/// A product of a linear layer. Operands have the bytes of its type, results have 16 bits.
+fn multiplied(
+    name: &str,
+    product: Product,
+    precision: Precision,
+    times: f64,
+    each_s: f64,
+    linear: &Linear,
+) -> Kernel {
+    let (m, n, k) = sizes(product, linear);
+    let groups = linear.groups as f64;
+    let (m, n, k) = (m as f64, n as f64, k as f64);
+    let operands = if product == Product::WeightGradient { m * k + k * n } else { m * k + n * k };
+    Kernel {
+        name: name.to_owned(),
+        pass: pass(product),
+        precision: Some(precision.name()),
+        times,
+        each_s,
+        flop: 2.0 * m * n * k * groups,
+        bytes: groups * (precision.bytes() * operands + 2.0 * m * n),
+    }
+}
+
+impl<C: Costs> Setting<'_, Noted<'_, C>> {
+    /// The kernels of a layer that the backward pass computes `again` or not, each as often as `batches` micro-batches need it.
+    fn layer_kernels(&self, number: u32, again: bool, batches: f64) -> Vec<Kernel> {
+        let job = self.job;
+        let work = layer_work(self.model, job, number);
+        let modules = job.modules_again();
+        let whole = job.recompute == Recompute::Full && again;
+        let operators = job.recompute == Recompute::Operators;
+        let twice = |chosen: bool| if whole || chosen { 2.0 } else { 1.0 };
+        let mut found = Vec::new();
+        for (at, linear) in work.linears.iter().enumerate() {
+            let chosen = match linear.part {
+                Part::Attention => false,
+                Part::UpProjection => modules.has(Module::MlaUpProj),
+                Part::Dense => modules.has(Module::Mlp),
+                Part::Shared => modules.has(Module::SharedExperts) || modules.has(Module::Moe),
+                Part::Experts => modules.has(Module::Moe),
+            };
+            for product in PRODUCTS {
+                if product == Product::WeightGradient && job.adapters.is_some() {
+                    continue;
+                }
+                let forward = if operators { 1.5 } else { twice(chosen) };
+                let times = if product == Product::Forward { forward * batches } else { batches };
+                let each_s = self.product(product, linear);
+                let name = linear_name(self.model, &work.linears, at);
+                found.push(multiplied(&name, product, job.precision, times, each_s, linear));
+            }
+        }
+        if let Some(shape) = work.attention {
+            for backward in [false, true] {
+                let forward = twice(modules.has(Module::CoreAttention));
+                let (flop, bytes) = attended(&shape, backward, job.context);
+                found.push(Kernel {
+                    name: if job.fused_attention { "attention" } else { "attention, not fused" }.to_owned(),
+                    pass: if backward { "backward" } else { "forward" },
+                    precision: Some(Precision::Bf16.name()),
+                    times: if backward { batches } else { forward * batches },
+                    each_s: self.attention(&work, backward),
+                    flop,
+                    bytes,
+                });
+            }
+        }
+        let forward_s = self.element_wise(&work);
+        let bytes = self.costs.moved.get();
+        found.push(moved("between products", "forward", twice(operators) * batches, forward_s, bytes));
+        found.push(moved("between products", "backward", batches, 2.0 * forward_s, 2.0 * bytes));
+        if job.recompute == Recompute::Selective {
+            let each_s = self.parts_again(&work, &Pass::default()).element_wise;
+            found.push(moved("between products", "recomputed", batches, each_s, self.costs.moved.get()));
+        }
+        if job.adapters.is_none() {
+            let parameters = work.dense_parameters + work.expert_parameters;
+            let each_s = self.accumulation(parameters);
+            found.push(moved("sums of gradients", "backward", batches, each_s, self.costs.moved.get()));
+        }
+        found
+    }
+}
+
+/// Operations and bytes of causal attention on one rank: two products of scores forward, five backward, and queries, keys,
+/// values and outputs, backward with the gradients of each.
+fn attended(shape: &AttentionWork, backward: bool, context: u32) -> (f64, f64) {
+    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, window, .. } = *shape;
+    let sequence_f = sequence as f64;
+    let within = if window == 0 { sequence_f } else { (window as f64).min(sequence_f) };
+    // The first tokens of a sequence see less than a window.
+    let seen = within * (1.0 - within / (2.0 * sequence_f));
+    let parts = f64::from(context);
+    let pairs = batch as f64 * sequence_f * seen * heads as f64 / parts;
+    let (key, value) = (key_dim as f64, value_dim as f64);
+    let flop = if backward { 2.0 * pairs * (3.0 * key + 2.0 * value) } else { 2.0 * pairs * (key + value) };
+    let tokens = batch as f64 * sequence_f / parts;
+    let once = 2.0 * tokens * (heads as f64 * (key + value) + kv_heads as f64 * (key + value) * parts);
+    (flop, if backward { 2.0 * once } else { once })
+}
+
+/// What a linear layer is called, from its place among those of its layer.
+fn linear_name(model: &Model, linears: &[Linear], at: usize) -> String {
+    use crate::model::Attention;
+    let attention: &[&str] = match model.attention {
+        Attention::Full | Attention::Window { .. } => &["queries, keys, values", "output of attention"],
+        Attention::Latent(latent) if latent.query_rank > 0 => &[
+            "compressed queries",
+            "queries",
+            "compressed keys and values",
+            "keys and values",
+            "output of attention",
+        ],
+        Attention::Latent(_) => {
+            &["queries", "compressed keys and values", "keys and values", "output of attention"]
+        }
+    };
+    if let Some(name) = attention.get(at) {
+        return (*name).to_owned();
+    }
+    let part = linears[at].part;
+    let block = match part {
+        Part::Shared => "shared experts",
+        Part::Experts => "experts",
+        Part::Attention | Part::UpProjection | Part::Dense => "feed-forward",
+    };
+    let first = linears[..at].iter().all(|linear| linear.part != part);
+    format!("{block}, {}", if first { "first" } else { "second" })
+}

@@ -1,0 +1,52 @@
+"""Simulates the best divisions of a search, with contention on the network, beside their estimates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from syncline.api import simulate
+from syncline.design.parallel.scenario import refusal, scenario
+from syncline.design.parallel.search_divisions import FRAMEWORK
+from syncline.jobs import TrainingJob
+
+if TYPE_CHECKING:
+    from syncline.design.parallel.search_divisions import Division, Found
+    from syncline.design.parallel.sizes import Sweep
+
+WAITS = ("messages", "exchange")
+"""Parts of a step that a simulation follows through the network."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A division with its simulated step."""
+
+    division: Division
+    step_s: float | None
+    """Seconds of the simulated step; None if it was not simulated."""
+    exposed_s: float | None = None
+    """Seconds in which ranks wait for the network, the mean over ranks."""
+    reason: str | None = None
+    """Why it was not simulated; None if it was."""
+
+    @property
+    def difference(self) -> float | None:
+        """By which part of the estimate the simulated step is longer."""
+        return None if self.step_s is None else self.step_s / self.division.step_s - 1
+
+
+def simulated(sweep: Sweep, count: int) -> tuple[Simulated, ...]:
+    """Simulates the best ``count`` divisions over all numbers of accelerators, the best one first."""
+    every = [(found, division) for found in sweep.founds for division in found.best]
+    ordered = sorted(every, key=lambda each: sweep.costs.score(each[1], sweep.objective))
+    return tuple(_one(found, division) for found, division in ordered[:count])
+
+
+def _one(found: Found, division: Division) -> Simulated:
+    request = found.request
+    job = TrainingJob(request.architecture.source, request.architecture, request.machine, division.how, FRAMEWORK)
+    if (reason := refusal(job)) is not None:
+        return Simulated(division, None, reason=reason)
+    summary = simulate(scenario(job)).summary
+    return Simulated(division, summary.total_time_s, summary.exposed_communication_s)

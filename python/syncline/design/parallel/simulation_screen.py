@@ -1,0 +1,90 @@
+"""Simulated divisions on a terminal and in pages, beside their estimates, and why the two differ."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from syncline.design.parallel.screen import axes
+from syncline.design.parallel.simulation import WAITS
+from syncline.quantity import percent, time
+from syncline.terminal.prose import lines
+from syncline.terminal.table import bare
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import RenderableType
+
+    from syncline.design.parallel.simulation import Simulated
+
+HEADS = ("simulated division", "estimate", "simulated", "difference")
+WHY = (
+    "A simulation follows each message between stages, and gradients and parameters, through the network; what stays"
+    " within a layer takes the time of the estimate. The two differ in how much of that communication computing hides,"
+    " which the estimate takes from measured steps, as a constant of the software; in collectives, whose time the"
+    " estimate takes from NCCL's measured times, and the simulation from rates of links; and in the pipeline, which the"
+    " estimate has as a closed form."
+)
+"""Why simulated and estimated steps differ."""
+
+
+def blocks(found: Sequence[Simulated], width: int) -> list[RenderableType]:
+    """The parts of the screen: a table, and why the two differ."""
+    table = bare()
+    for heading in HEADS:
+        left = heading == HEADS[0]
+        table.add_column(heading, justify="left" if left else "right", no_wrap=not left)
+    for cells in rows(found):
+        table.add_row(*cells)
+    made: list[RenderableType] = [Text(), table]
+    if any(each.step_s is not None for each in found):
+        made += [Text(), Text(lines(f"{compared(found)} {WHY}", width))]
+    for each in found:
+        if each.reason is not None:
+            made += [Text(), Text(lines(f"{named(each)} is not simulated: {each.reason}.", width))]
+    return made
+
+
+def named(found: Simulated) -> str:
+    """A division with its number of accelerators."""
+    return f"{axes(found.division)} on {found.division.accelerators:,}"
+
+
+def rows(found: Sequence[Simulated]) -> list[tuple[str, str, str, str]]:
+    """The rows of the table, as texts."""
+    made = []
+    for each in found:
+        if each.step_s is None or each.difference is None:
+            made.append((named(each), time(each.division.step_s), "-", "-"))
+        else:
+            sign = "+" if each.difference > 0 else "-" if each.difference < 0 else ""
+            shown = f"{sign}{percent(abs(each.difference))}"
+            made.append((named(each), time(each.division.step_s), time(each.step_s), shown))
+    return made
+
+
+def compared(found: Sequence[Simulated]) -> str:
+    """What the first simulated division waits for, by both."""
+    first = next(each for each in found if each.step_s is not None)
+    waits = sum(first.division.parts[name] for name in WAITS)
+    return (
+        f"In {named(first)}, ranks wait {time(waits)} for messages, gradients and parameters by the estimate, and"
+        f" {time(first.exposed_s or 0.0)} by the simulation."
+    )
+
+
+def as_list(found: Sequence[Simulated]) -> list[dict[str, Any]]:
+    """The simulated divisions as plain data."""
+    return [
+        {
+            "job": dict(each.division.job),
+            "gpus": each.division.accelerators,
+            "estimated_s": each.division.step_s,
+            "simulated_s": each.step_s,
+            "exposed_s": each.exposed_s,
+            "not_simulated": each.reason,
+        }
+        for each in found
+    ]

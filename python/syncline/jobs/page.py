@@ -1,0 +1,244 @@
+"""An estimate as one self-contained HTML file, in the style of a run's ``report.html``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
+
+from syncline import _core
+from syncline.estimate.error_bars import sentences
+from syncline.estimate.screen import WHY, around, exposed, many
+from syncline.jobs.charts import all_of, lines, tiers
+from syncline.jobs.detail import detail
+from syncline.quantity import listed, memory, percent, scaled, time
+from syncline.report.html.head import figure
+from syncline.report.html.page import document, section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from syncline.jobs.detail import Detail
+    from syncline.jobs.estimation import Estimate
+    from syncline.report.html.chart import Chart
+
+TRILLION = 1e12
+_WORDS = {
+    "computing": ("compute", "computing"),
+    "NVLink": ("exposed", "exposed communication over NVLink"),
+    "network": ("skew", "exposed communication over the network"),
+    "bubble": ("bubble", "pipeline bubble"),
+    "waiting": ("idle", "launching kernels"),
+}
+
+
+@dataclass(frozen=True)
+class More:
+    """What a page shows beside the estimate of its job."""
+
+    charts: Sequence[Chart] = ()
+    """Charts before those of the job."""
+    sections: Sequence[tuple[str, str, str]] = ()
+    """Sections before these charts: an id, a title, and the HTML of its content."""
+    figures: Sequence[str] = ()
+    """Key figures, as HTML."""
+    brand: str = "syncline estimate"
+    assumptions: Sequence[str] = field(default=())
+    """Sentences about how the numbers were obtained."""
+
+
+def page(found: Estimate, more: More | None = None) -> bytes:
+    """The HTML of the whole page."""
+    more = more or More()
+    inside = detail(found.job)
+    job = all_of(found, inside)
+    charts = [*more.charts, *job]
+    links = [*((name, title) for name, title, _ in more.sections), *((each.name, each.title) for each in charts)]
+    contents = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in links)
+    sections = "".join(
+        f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>' for name, title, content in more.sections
+    )
+    body = f"""<header class="top">
+<div><p class="brand">{escape(more.brand)}</p><h1>{escape(found.job.name)}</h1>
+<p class="facts">{escape(facts(found))}</p></div>
+<div class="tools" id="tools"></div>
+</header>
+<main>
+{_head(found, inside, more)}
+<nav aria-label="Contents"><ol>{contents}<li><a href="#waits">What is exposed, and why</a></li>\
+<li><a href="#origin">How the numbers were obtained</a></li></ol></nav>
+{sections}
+{"".join(section(chart) for chart in more.charts)}
+{section(job[0])}
+{_waits(found, inside)}
+{"".join(section(chart) for chart in job[1:])}
+{_origin(found, inside, more)}
+</main>
+"""
+    return document(f"{found.job.name}: {more.brand}", "report", body, charts)
+
+
+def facts(found: Estimate) -> str:
+    """The job in a line."""
+    job, on = found.job.job, found.job.machine
+    return (
+        f"{scaled(found.job.architecture.weights(), '')} parameters on {job.ranks:,} {on.accelerator}, {job.axes},"
+        f" {many(job.global_batch, 'sequence')} of {many(job.sequence, 'token')} in micro-batches of {job.micro_batch}"
+        f" x {job.micro_batches}, {job.precision}, schedule {job.schedule}"
+    )
+
+
+def _head(found: Estimate, inside: Detail, more: More) -> str:
+    words = exposed(found.parts, found.step_s)
+    fits = (
+        f"It fits: the fullest accelerator needs {memory(found.memory_bytes)} of {memory(found.capacity)}."
+        if found.fits
+        else f"It does not fit: the fullest accelerator needs {memory(found.memory_bytes)} of {memory(found.capacity)}."
+    )
+    bar = around(found.errors, found.step_s)
+    return "\n".join(
+        (
+            *(
+                []
+                if found.fits
+                else ['<p class="banner" role="alert"><strong>Does not fit.</strong> ' + escape(fits) + "</p>"]
+            ),
+            '<section id="answer" aria-label="The answer">',
+            f'<p class="lead">A training step takes <strong>{escape(time(found.step_s))}</strong>{escape(bar)}.</p>',
+            f'<p class="reason">{escape(" ".join(filter(None, (words, fits))))}</p>',
+            *_bar(found, inside),
+            *_figures(found, more),
+            "</section>",
+        )
+    )
+
+
+def _bar(found: Estimate, inside: Detail) -> Iterator[str]:
+    sums = dict.fromkeys(_WORDS, 0.0)
+    for _, where, seconds in lines(found, inside):
+        sums[where] += seconds
+    shown = [(where, seconds) for where, seconds in sums.items() if seconds > 0]
+    said = ", ".join(f"{_WORDS[where][1]} {percent(seconds / found.step_s)}" for where, seconds in shown)
+    yield f'<div class="step" role="img" aria-label="A step is {escape(said)}">'
+    for where, seconds in shown:
+        yield f'<span class="{_WORDS[where][0]}" style="flex-grow:{seconds / found.step_s:.6f}"></span>'
+    yield '</div><ul class="legend">'
+    for where, seconds in shown:
+        css, words = _WORDS[where]
+        yield (
+            f'<li><i class="{css}"></i>{escape(words)} <b>{escape(time(seconds))}</b>'
+            f" {escape(percent(seconds / found.step_s))}</li>"
+        )
+    yield "</ul>"
+
+
+def _figures(found: Estimate, more: More) -> Iterator[str]:
+    job = found.job.job
+    tokens = job.global_batch * job.sequence
+    hours = job.ranks * found.step_s / 3600 * TRILLION / tokens
+    errors = found.errors
+    peak = "of the peak in bf16" if job.precision not in ("bf16", "fp16") else "of the peak"
+    yield '<dl class="figures">'
+    bar = (
+        "no such step was measured" if errors is None else f"nine of ten of {errors.rows} measured steps are this near"
+    )
+    around_ = "none" if errors is None else f"± {percent(errors.likely)}"
+    yield figure("Error bar", around_, bar, "error", 0.0 if errors is None else errors.likely)
+    yield figure("MFU", percent(found.mfu), f"{peak}, without recomputation", "mfu", found.mfu)
+    yield figure(
+        "Tokens a second",
+        f"{found.tokens_per_s:,.0f}",
+        f"of each accelerator; {scaled(found.tokens_per_s * job.ranks, '')} of all",
+        "tokens_per_s",
+        found.tokens_per_s,
+    )
+    yield figure(
+        "A trillion tokens",
+        scaled(hours, "GPU-h"),
+        f"{hours / job.ranks / 24:.3g} days",
+        "accelerator_hours",
+        hours,
+    )
+    yield figure(
+        "Memory",
+        memory(found.memory_bytes),
+        f"{percent(found.memory_bytes / found.capacity)} of an accelerator's",
+        "memory_bytes",
+        found.memory_bytes,
+    )
+    yield from more.figures
+    yield "</dl>"
+
+
+def _waits(found: Estimate, inside: Detail) -> str:
+    rows = []
+    for part, by_tier in tiers(found, inside).items():
+        whole = {
+            tier: sum(each.seconds for each in inside.communication if (each.part, each.tier) == (part, tier))
+            for tier in by_tier
+        }
+        for tier, seconds in by_tier.items():
+            calls = [each for each in inside.communication if (each.part, each.tier) == (part, tier)]
+            what = listed(list(dict.fromkeys(each.collective for each in calls))) or "messages"
+            ranks = max((each.in_domain * each.domains for each in calls), default=0)
+            rows.append(
+                (
+                    PART_TITLES[part],
+                    "NVLink" if tier == "NVLink" else "network",
+                    f"{what} of {ranks:,} ranks",
+                    time(seconds),
+                    percent(seconds / whole[tier]) if whole[tier] > seconds else "100.0 %",
+                    WHY[part],
+                )
+            )
+    if not rows:
+        return '<section id="waits"><h2>What is exposed, and why</h2><p>No communication is exposed.</p></section>'
+    head = "".join(
+        f'<th scope="col">{each}</th>'
+        for each in ("communication", "over", "what", "exposed", "of its time", "because")
+    )
+    body = "".join(
+        f'<tr><th scope="row">{escape(first)}</th>'
+        + "".join(f"<td{_WIDE if at == len(rest) - 1 else ''}>{escape(each)}</td>" for at, each in enumerate(rest))
+        + "</tr>"
+        for first, *rest in rows
+    )
+    return (
+        '<section id="waits"><h2>What is exposed, and why</h2><p class="finding">Communication for which ranks wait,'
+        " with the part of its time that computing does not hide.</p>"
+        f'<div class="scroll open"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></section>'
+    )
+
+
+_WIDE = ' style="text-align:left;white-space:normal;min-width:16em"'
+PART_TITLES = {
+    "tensor": "tensor-parallel collectives",
+    "context": "keys and values",
+    "expert": "tokens to experts",
+    "messages": "messages between stages",
+    "exchange": "gradients and parameters",
+}
+"""Communication by part of the step."""
+
+
+def _origin(found: Estimate, inside: Detail, more: More) -> str:
+    job, on = found.job.job, found.job.machine
+    off = inside.listed_s / inside.step_s - 1
+    said = [
+        *sentences(found.errors, on.accelerator, found.kind, gpus=job.ranks, sequence=job.sequence),
+        "The step is a closed form: kernels by models of measured ones, collectives by a model of NCCL.",
+        f"Executed pass by pass, it differs by {percent(abs(off))}.",
+        *more.assumptions,
+    ]
+    rows = (
+        ("Software", f"{found.job.framework}, constants {found.job.constants}"),
+        ("NVLink", f"{on.domain} accelerators"),
+        ("Network", f"{scaled(8 * on.nic_bytes_per_s, 'b/s')} for each accelerator"),
+        ("Version", f"syncline {_core.version()}"),
+    )
+    terms = "".join(f"<div><dt>{term}</dt><dd>{escape(text)}</dd></div>" for term, text in rows)
+    notes = "".join(f"<li>{escape(each)}</li>" for each in said)
+    return (
+        '<section id="origin"><h2>How the numbers were obtained</h2>'
+        f'<dl class="origin">{terms}</dl><ul>{notes}</ul></section>'
+    )

@@ -1,0 +1,99 @@
+"""Divisions that are simulated, beside their estimates."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+import syncline
+from syncline.design.parallel import Objective, Request, search, sweep
+from syncline.design.parallel.scenario import refusal, scenario
+from syncline.design.parallel.simulation import simulated
+from syncline.design.parallel.simulation_screen import WHY, rows
+from syncline.estimate import Job, machine
+from syncline.jobs import TrainingJob, estimate
+from syncline.models.hugging_face.architecture import architecture
+from tests.conftest import Cli
+from tests.design.test_parallel import LLAMA_70B
+
+MODEL = architecture(LLAMA_70B, "a model")
+
+
+def of(**how):
+    given = {"sequence": 4096, "overlap": {"gradients": True, "pipeline": True}, **how}
+    return TrainingJob("a model", MODEL, machine("H100"), Job.model_validate(given), "megatron")
+
+
+def request(gpus, batch):
+    return Request(MODEL, machine("H100"), gpus, 8192, batch, keep=5)
+
+
+def test_with_little_communication_both_are_alike():
+    """A pipeline of two stages: what is left is that messages are hidden, of which the estimate exposes a part."""
+    job = of(tensor=1, pipeline=2, micro_batches=8)
+    found = syncline.simulate(scenario(job)).summary.total_time_s
+    assert found == pytest.approx(estimate(job).step_s, rel=0.006)
+
+
+@pytest.mark.parametrize(("gpus", "batch"), [(64, 128), (512, 512), (1024, 1024)])
+def test_the_best_divisions_take_about_as_long_as_estimated(gpus, batch):
+    found = simulated(sweep([request(gpus, batch)]), 3)
+    assert len(found) == 3
+    for each in found:
+        assert each.difference is not None and abs(each.difference) < 0.05
+
+
+def test_a_division_among_1024_accelerators_is_simulated_in_seconds():
+    """The bar is one second on an idle machine; other tests may run beside this one."""
+    best = search(request(1024, 1024)).best[0]
+    job = TrainingJob("a model", MODEL, machine("H100"), best.how, "megatron")
+    made = scenario(job)
+    begun = time.process_time()
+    syncline.simulate(made)
+    assert time.process_time() - begun < 4
+
+
+def test_a_slower_network_makes_the_simulated_step_longer():
+    slow, fast = (
+        simulated(sweep([replace(request(512, 512), machine=machine("H100", nic_bytes_per_s=rate))]), 1)[0]
+        for rate in (5e9, 50e9)
+    )
+    assert slow.step_s is not None and fast.step_s is not None and slow.step_s > fast.step_s
+
+
+def test_the_best_of_all_numbers_are_simulated_in_their_order():
+    every = sweep([request(256, 512), request(512, 512)], Objective.DOLLARS)
+    found = simulated(every, 2)
+    assert found[0].division is every.best.best[0]
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"pipeline": 2, "schedule": "zb-h1", "micro_batches": 4}, "schedule zb-h1"),
+        ({"data": 8, "zero": 3, "shard_group": 8}, "ZeRO-3"),
+        ({}, "one accelerator"),
+    ],
+)
+def test_what_has_no_scenario_says_why(how, words):
+    assert words in (refusal(of(**how)) or "")
+
+
+def test_the_command_shows_both_times(cli: Cli):
+    cli.write("config.json", json.dumps(LLAMA_70B))
+    given = ("design", "parallel", "config.json", "--gpus", "512", "--simulate", "2")
+    found = cli(*given)
+    assert found.returncode == 0, found.stderr
+    assert "simulated division" in found.stdout and WHY.split()[0] in found.stdout
+    told = json.loads(cli(*given, "--json").stdout)["parallel"]["simulated"]
+    assert len(told) == 2
+    for each in told:
+        assert each["simulated_s"] == pytest.approx(each["estimated_s"], rel=0.05)
+
+
+def test_rows_have_a_sign():
+    found = simulated(sweep([request(512, 512)]), 1)
+    assert rows(found)[0][-1][0] in "+-0"
