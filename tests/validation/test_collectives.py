@@ -42,6 +42,13 @@ def test_times_of_the_model_have_no_error():
         assert group.errors("gpus_left_out").median < 0.03
 
 
+def test_simulations_have_the_errors_of_the_model():
+    (group,) = collectives.validate(made(gpus=(4,), factor=1.25), left_out=False, simulated=True)
+    for point in group.points:
+        assert point.simulated == pytest.approx(point.in_sample, abs=1e-5)
+    assert group.errors("simulated").median == pytest.approx(0.2, abs=1e-5)
+
+
 def test_errors_are_relative_to_what_was_measured():
     (group,) = collectives.validate(made(gpus=(2,), factor=1.25), left_out=False)
     # A prediction of 1 for a measurement of 1.25 is 20 % off.

@@ -1,10 +1,12 @@
 """Measured collectives against the times that machines predict for them.
 
-Three errors for each machine, operation and number of GPUs:
+Errors for each machine, operation and number of GPUs:
 
 - *in sample*: the constants of the package, which were calibrated with the same rows;
 - *sizes left out*: constants from every second size of a machine and operation predict the other half, and vice versa;
 - *GPUs left out*: constants from the other numbers of GPUs predict this one. That takes at least two others.
+
+A fourth, on demand, is that of simulations with the constants of the package (*simulated*).
 
 The rows that count are fixed before any error is computed: 1 kB to 1 GB, at least two GPUs. Rows between nodes are
 compared with the constants of the package alone.
@@ -13,7 +15,7 @@ compared with the constants of the package alone.
 from __future__ import annotations
 
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,7 @@ class Point:
     in_sample: float | None
     sizes_left_out: float | None = None
     gpus_left_out: float | None = None
+    simulated: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class Group:
     points: tuple[Point, ...]
 
     def errors(self, kind: str) -> Spread | None:
-        """Errors of one kind: ``in_sample``, ``sizes_left_out`` or ``gpus_left_out``."""
+        """Errors of one kind: one of :data:`KINDS`."""
         return Spread.of(of_kind(self.points, kind))
 
     def as_dict(self) -> dict[str, Any]:
@@ -73,7 +76,7 @@ def _rounded(errors: Spread) -> dict[str, float]:
     return {name: round(value, 5) for name, value in asdict(errors).items()}
 
 
-KINDS = ("in_sample", "sizes_left_out", "gpus_left_out")
+KINDS = ("in_sample", "sizes_left_out", "gpus_left_out", "simulated")
 """Kinds of errors."""
 
 
@@ -124,6 +127,7 @@ def validate(
     operations: Sequence[str] = (),
     *,
     left_out: bool = True,
+    simulated: bool = False,
     progress: Callable[[float, str], object] | None = None,
 ) -> list[Group]:
     """Compares rows with predictions, for some machines and operations or for all of them.
@@ -140,7 +144,13 @@ def validate(
     for at, (system, of_system) in enumerate(sorted(by_system.items())):
         if progress is not None:
             progress(at / len(by_system), system)
-        for point in _points(packaged.get(system), of_system, left_out=left_out):
+        points = _points(packaged.get(system), of_system, left_out=left_out)
+        if simulated:
+            from syncline.validation.collectives_simulated import relative as of_simulations
+
+            errors = of_simulations(system, of_system)
+            points = [replace(point, simulated=each) for point, each in zip(points, errors, strict=True)]
+        for point in points:
             row = point.row
             groups.setdefault((system, row.operation, row.gpus, row.nodes), []).append(point)
     return [Group(*key, tuple(points)) for key, points in sorted(groups.items())]

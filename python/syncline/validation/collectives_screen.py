@@ -23,7 +23,8 @@ _LEGEND = (
     "Errors are |predicted / measured - 1| in percent: median, mean, 90th percentile and largest. In sample: the "
     "constants of the machine, calibrated with these rows. Sizes out: constants from every second size predict the "
     "others; median / p90. GPUs out: constants from other numbers of GPUs predict this one; median / p90. Repeats: how "
-    "far repeated measurements of one call are from their median. Narrow terminals leave out mean, largest and repeats."
+    "far repeated measurements of one call are from their median. Simulated: simulations with the constants of the "
+    "machine; median / p90. Narrow terminals leave out mean, largest and repeats."
 )
 _HEADINGS = (
     "machine",
@@ -43,7 +44,8 @@ _SPARE = ("repeats", "mean", "largest")
 
 def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
     """The screen for a terminal of ``width`` columns."""
-    table = of_numbers(*_HEADINGS, spare=_SPARE)
+    simulated = any(group.errors("simulated") for group in groups)
+    table = of_numbers(*_HEADINGS, *(["simulated"] if simulated else []), spare=_SPARE)
     table.columns[1].justify = "left"
     last = ""
     for group in groups:
@@ -54,14 +56,14 @@ def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
             group.operation,
             where,
             str(len(group.points)),
-            *_cells(kinds, repeats([point.row for point in group.points])),
+            *_cells(kinds, repeats([point.row for point in group.points]), simulated=simulated),
         )
         last = group.machine
     for nodes, what in ((True, "one node"), (False, "several nodes")):
         points = [point for group in groups if (group.nodes == 1) == nodes for point in group.points]
         if points:
             kinds = {kind: Spread.of(of_kind(points, kind)) for kind in KINDS}
-            cells = _cells(kinds, repeats([point.row for point in points]))
+            cells = _cells(kinds, repeats([point.row for point in points]), simulated=simulated)
             table.add_row(Text("all", "bold"), Text(what, "bold"), "", str(len(points)), *cells)
     yield table
     yield ""
@@ -72,13 +74,18 @@ def screen(groups: Sequence[Group], width: int) -> Iterator[RenderableType]:
         )
 
 
-def _cells(kinds: dict[str, Spread | None], spread: float | None) -> list[str]:
-    known, sizes, gpus = (kinds[kind] for kind in KINDS)
+def _cells(kinds: dict[str, Spread | None], spread: float | None, *, simulated: bool) -> list[str]:
+    known, sizes, gpus, of_simulations = (kinds[kind] for kind in KINDS)
     return [
         *([_percent(each) for each in (known.median, known.mean, known.p90, known.largest)] if known else ["-"] * 4),
-        *("-" if each is None else f"{_percent(each.median)} / {_percent(each.p90)}" for each in (sizes, gpus)),
+        *(_pair(each) for each in (sizes, gpus)),
         "-" if spread is None else _percent(spread),
+        *([_pair(of_simulations)] if simulated else []),
     ]
+
+
+def _pair(errors: Spread | None) -> str:
+    return "-" if errors is None else f"{_percent(errors.median)} / {_percent(errors.p90)}"
 
 
 def _percent(fraction: float) -> str:

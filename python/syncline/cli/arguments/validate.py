@@ -35,6 +35,9 @@ def collectives(
             "--left-out/--no-left-out", help="Also calibrate without half of the sizes, and without a number of GPUs."
         ),
     ] = True,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", metavar="", help="Also simulate each call with the constants of its machine.")
+    ] = False,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="Draw measured and predicted times: .svg or .png.")
     ] = None,
@@ -54,6 +57,7 @@ def collectives(
         machines or [],
         operations or [],
         left_out=left_out,
+        simulated=simulated,
         plot=plot,
         force=force,
         as_json=json,

@@ -15,6 +15,7 @@ def collectives(
     operations: list[str],
     *,
     left_out: bool,
+    simulated: bool,
     plot: str | None,
     force: bool,
     as_json: bool,
@@ -29,7 +30,9 @@ def collectives(
         require_writable(plot, force=force)
     rows = rows_and_errors.rows_of(Path(folder) if folder is not None else rows_and_errors.FOLDER)
     with Waiting(quiet=quiet or as_json) as progress:
-        groups = rows_and_errors.validate(rows, machines, operations, left_out=left_out, progress=progress)
+        groups = rows_and_errors.validate(
+            rows, machines, operations, left_out=left_out, simulated=simulated, progress=progress
+        )
     if plot is not None:
         collectives_drawing.draw(groups, plot)
     if as_json:
