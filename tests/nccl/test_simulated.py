@@ -11,6 +11,7 @@ import syncline
 from syncline import nccl
 from syncline.errors import SynclineError
 from syncline.report.html.page import report
+from tests.conftest import Cli
 
 NVLINK = {"a100": 300, "h100": 450, "h200": 450, "b200": 900, "b300": 900, "gb200": 900, "gb300": 900, "gh200": 450}
 """GB/s that a GPU sends over NVLink (NVIDIA's data sheets)."""
@@ -184,6 +185,27 @@ def test_an_unknown_machine_is_named_with_the_nearest() -> None:
     found = diagnostic(scenario(nccl="h100-smx"))
     assert found["found"] == "h100-smx"
     assert "h100-sxm" in str(found)
+
+
+def test_a_machine_with_other_gpus_than_the_compute_model_is_refused() -> None:
+    other = scenario(nccl="h100-sxm") | {"compute": {"model": "roofline", "accelerator": "A100"}}
+    found = diagnostic(other)
+    assert found["key"] == "collectives.nccl"
+    assert found["allowed"] == "a100-sxm, a100-sxm-4x100g, a100-sxm-vtrain"
+    alike = scenario(nccl="h100-sxm") | {"compute": {"model": "roofline", "accelerator": "H200"}}
+    assert syncline.simulate(alike).summary.calibrated.startswith("collectives by h100-sxm")
+
+
+def test_the_command_line_names_a_machine(cli: Cli) -> None:
+    cli.write(
+        "plain.yaml",
+        "workload: { collective: all_reduce, bytes: 1MiB }\nfabric: { shape: Switch(8), rate: 450GB/s }\n",
+    )
+    nccl.load("h100-sxm").save(cli.folder / "ours.yaml")
+    for machine in ("h100-sxm", "ours.yaml"):
+        found = cli("simulate", "plain.yaml", "--nccl", machine, "--json", "--no-report")
+        assert found.returncode == 0
+        assert "collectives by h100-sxm" in found.stdout
 
 
 def test_a_file_that_does_not_exist_is_named() -> None:

@@ -305,5 +305,7 @@ def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:
     if scenario.collectives.nccl is None:
         del resolved["nccl"]
     else:
-        resolved["nccl"] = expand_nccl.expand(scenario.collectives.nccl, source)
+        computes = [scenario.compute, *(job.compute for job in scenario.jobs)]
+        accelerators = [name for each in computes if (name := getattr(each, "accelerator", None)) is not None]
+        resolved["nccl"] = expand_nccl.expand(scenario.collectives.nccl, source, accelerators)
     return resolved

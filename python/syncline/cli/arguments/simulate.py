@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,10 +12,22 @@ from syncline.cli.arguments.shared import Json, Network, NoColour, Quiet, Scenar
 app = typer.Typer()
 
 
+def machine_at(name: str | None) -> str | None:
+    """The name of a machine, or the absolute path of its file: paths in scenarios are relative to the scenario."""
+    return name if name is None or not name.endswith((".yaml", ".yml")) else Path(name).absolute().as_posix()
+
+
 @app.command()
 def simulate(
     scenario: Scenario,
     network: Network = None,
+    nccl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MACHINE",
+            help="Carry out collectives as NCCL on this machine, such as h100-sxm, or that of a file by `calibrate`.",
+        ),
+    ] = None,
     set_: Set = None,
     out: Annotated[
         str | None, typer.Option("--out", "-o", metavar="DIR", help="Folder for the results (default: runs/NAME).")
@@ -56,6 +69,7 @@ def simulate(
 
     changes = {
         "--network": ("network", network),
+        "--nccl": ("collectives.nccl", machine_at(nccl)),
         "--max-events": ("limits.events", max_events),
         "--max-sim-time": ("limits.sim_time", max_sim_time),
         "--max-wall": ("limits.wall", max_wall),
