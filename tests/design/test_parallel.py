@@ -209,3 +209,27 @@ def test_bad_configurations_are_refused_by_name(cli: Cli, text, words):
     found = cli("design", "parallel", "config.json", "--gpus", "8")
     assert found.returncode in (2, 3)
     assert all(word in found.stderr for word in words), found.stderr
+
+
+def test_graphs_launch_short_kernels_of_experts():
+    config = {**SMALL, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    asked = request(config, 8, sequence=1024, global_batch=8, keep=1)
+    (plain,) = search(asked).best
+    (graphs,) = search(replace(asked, graphs="full")).best
+    assert plain.parts["launch"] > 0 == graphs.parts["launch"]
+    assert graphs.step_s < plain.step_s
+
+
+def test_a_fused_dispatcher_sends_a_token_once_to_each_rank():
+    config = {**SMALL, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 4}
+    asked = request(config, 16, sequence=4096, global_batch=64, keep=1000, graphs="full", variants=True)
+    expert = {
+        dispatcher: next(
+            each.parts["expert"]
+            for each in search(replace(asked, dispatcher=dispatcher)).best
+            if (each.plan, each.job["micro_batch"], each.job["recompute"]) == ((1, 1, 1, 4, 16), 1, "none")
+        )
+        for dispatcher in ("all_to_all", "fused")
+    }
+    # Two of eight experts on each rank: 4 (1 - 15 / 70) ranks for four copies.
+    assert expert["fused"] / expert["all_to_all"] == pytest.approx(1 - 15 / 70, rel=0.1)

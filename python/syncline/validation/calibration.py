@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from syncline.errors import SynclineError
@@ -193,15 +193,14 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
             continue
         jobs = _Jobs.of(calibration, rows)
         errors = jobs.errors() if without is None and only is None else (None, None)
-        kept = jobs.without(without)
         sets[name] = ConstantSet(
             frameworks=list(calibration.frameworks),
             accelerators=list(calibration.accelerators),
-            constants=kept.constants(),
+            constants=jobs.constants(without),
             calibrated=f"rows of runs.csv with `{calibration.rows}` in `calibrates`",
-            rows=len(kept.dense),
+            rows=sum(job.model != without for job in jobs.dense),
             errors=errors[0],
-            expert_rows=len(kept.experts),
+            expert_rows=sum(job.model != without for job in jobs.experts),
             expert_errors=errors[1],
         )
     return sets
@@ -225,6 +224,8 @@ class _Jobs:
     calibration: Calibration
     dense: list[_Job]
     experts: list[_Job]
+    found: dict[str | None, Software] = field(default_factory=dict)
+    """Constants that were fitted to rows without experts, by the model that was left out."""
 
     @classmethod
     def of(cls, calibration: Calibration, rows: Sequence[Row]) -> _Jobs:
@@ -232,21 +233,23 @@ class _Jobs:
         experts = _jobs(calibration, EXPERTS, rows) if calibration.experts else []
         return cls(calibration, _jobs(calibration, calibration.rows, rows), experts)
 
-    def without(self, model: str | None) -> _Jobs:
-        """Those of other models."""
-        kept = ([job for job in jobs if job.model != model] for jobs in (self.dense, self.experts))
-        return _Jobs(self.calibration, *kept)
+    def constants(self, without: str | None = None) -> Software:
+        """The constants that fit the rows of other models best: those of experts are fitted last."""
+        experts = [job for job in self.experts if job.model != without]
+        return _fitted(self.dense_constants(without), self.calibration.experts, experts)
 
-    def constants(self) -> Software:
-        """The constants that fit them best: those of experts last."""
-        constants = _fitted(self.calibration.start, self.calibration.fitted, self.dense)
-        return _fitted(constants, self.calibration.experts, self.experts)
+    def dense_constants(self, without: str | None = None) -> Software:
+        """The same, without those of experts."""
+        dense = [job for job in self.dense if job.model != without]
+        left_out = without if len(dense) < len(self.dense) else None
+        if left_out not in self.found:
+            self.found[left_out] = _fitted(self.calibration.start, self.calibration.fitted, dense)
+        return self.found[left_out]
 
     def errors(self) -> tuple[Errors | None, Errors | None]:
         """The errors of each model's rows with constants that were fitted to the rows of the others."""
         dense = _left_out(self.calibration.start, self.calibration.fitted, self.dense)
-        constants = _fitted(self.calibration.start, self.calibration.fitted, self.dense)
-        return dense, _left_out(constants, self.calibration.experts, self.experts)
+        return dense, _left_out(self.dense_constants(), self.calibration.experts, self.experts)
 
 
 def _fitted(start: Software, names: Sequence[str], jobs: Sequence[_Job]) -> Software:
@@ -292,6 +295,7 @@ def held_out(rows: Sequence[Row], sets: Mapping[str, ConstantSet], names: Collec
     Rows that did not calibrate one of these sets are predicted with ``sets``.
     """
     plain = predictor(sets)
+    jobs = {name: _Jobs.of(CALIBRATIONS[name], rows) for name in names}
     made: dict[tuple[str, str], Software] = {}
 
     def predict(run: Run, model: Architecture, cluster: Cluster) -> Prediction:
@@ -300,7 +304,7 @@ def held_out(rows: Sequence[Row], sets: Mapping[str, ConstantSet], names: Collec
             return plain(run, model, cluster)
         key = name, run.model
         if key not in made:
-            made[key] = calibrated(rows, without=run.model, only=name)[name].constants
+            made[key] = jobs[name].constants(run.model)
         return predicted(run, cluster, estimator(run, model, cluster), made[key])
 
     return predict

@@ -38,6 +38,21 @@ class Schedule(StrEnum):
     DUALPIPE_V = "dualpipe-v"
 
 
+class Graphs(StrEnum):
+    """Kernels that CUDA graphs launch."""
+
+    NONE = "none"
+    PARTIAL = "partial"
+    FULL = "full"
+
+
+class Dispatcher(StrEnum):
+    """What sends tokens to experts."""
+
+    ALL_TO_ALL = "all_to_all"
+    FUSED = "fused"
+
+
 app = typer.Typer(name="design", no_args_is_help=True, help="Search for a better cluster.")
 
 
@@ -138,6 +153,12 @@ def parallel(
         list[Schedule] | None,
         typer.Option("--schedule", help="Order in which pipeline stages work; repeatable (default: 1f1b)."),
     ] = None,
+    graphs: Annotated[
+        Graphs, typer.Option("--graphs", help="Kernels that CUDA graphs launch; partial: all but experts and dispatch.")
+    ] = Graphs.NONE,
+    dispatcher: Annotated[
+        Dispatcher, typer.Option("--dispatcher", help="What sends tokens to experts; fused: DeepEP or HybridEP.")
+    ] = Dispatcher.ALL_TO_ALL,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many divisions to list.")] = 10,
     best_by: Annotated[
         BestBy, typer.Option("--best-by", help="What is best: the shortest, cheapest or most frugal step.")
@@ -179,6 +200,8 @@ def parallel(
             global_batch=global_batch,
             precision=precision.value,
             schedules=tuple(each.value for each in schedule or [Schedule.ONE_FORWARD_ONE_BACKWARD]),
+            graphs=graphs.value,
+            dispatcher=dispatcher.value,
             nic_rate=nic_rate,
             domain=domain,
             top=top,

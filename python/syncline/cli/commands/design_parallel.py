@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from syncline.design.parallel.simulation import Simulated
     from syncline.estimate import Machine
-    from syncline.estimate.job import Precision, Schedule
+    from syncline.estimate.job import Dispatcher, Graphs, Precision, Schedule
 
 MOST_GPUS = 1_000_000
 """Most accelerators of a search."""
@@ -39,6 +39,8 @@ class ParallelOptions:
     global_batch: int | None
     precision: Precision
     schedules: tuple[Schedule, ...]
+    graphs: Graphs
+    dispatcher: Dispatcher
     nic_rate: str | None
     domain: int | None
     top: int
@@ -84,6 +86,8 @@ def parallel(model: str, options: ParallelOptions) -> int:
         options.global_batch or _batch(counts, batch_of(counts, options.sequence)),
         precision=options.precision,
         schedules=options.schedules,
+        graphs=options.graphs,
+        dispatcher=options.dispatcher,
         keep=options.top,
     )
     costs = Costs(board_power(request) if watts is None else watts, usd)

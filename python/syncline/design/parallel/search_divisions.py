@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from syncline.estimate import ErrorBar, Machine
-    from syncline.estimate.job import Precision, Schedule
+    from syncline.estimate.job import Dispatcher, Graphs, Precision, Schedule
     from syncline.models.architecture import Architecture
 
 FRAMEWORK = "megatron"
@@ -60,6 +60,10 @@ class Request:
     """Most chunks of layers of a stage, in interleaved pipelines."""
     schedules: tuple[Schedule, ...] = ("1f1b",)
     """Orders in which the stages of a pipeline work."""
+    graphs: Graphs = "none"
+    """Which kernels CUDA graphs launch."""
+    dispatcher: Dispatcher = "all_to_all"
+    """What sends tokens to experts."""
     context: int = 8
     """Largest context parallelism."""
     recompute: bool = True
@@ -181,7 +185,14 @@ def _constants(request: Request, software: Software | None) -> Software:
 
 
 def _searched(request: Request, software: Software | None) -> _Searched:
-    base = Job(sequence=request.sequence, precision=request.precision, zero=1, overlap=_OVERLAP)
+    base = Job(
+        sequence=request.sequence,
+        precision=request.precision,
+        zero=1,
+        overlap=_OVERLAP,
+        graphs=request.graphs,
+        dispatcher=request.dispatcher,
+    )
     space = {
         "ranks": request.gpus,
         "global_batch": request.global_batch,
