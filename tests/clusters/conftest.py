@@ -19,11 +19,17 @@ PRINTED = Path(__file__).parent / "printed"
 @pytest.fixture
 def fabric() -> Callable[..., dict[str, Any]]:
     """A function that converts a printed text, by its name or its lines; options as ``nic="400Gb/s"``."""
+    return converted
 
-    def call(name: str, **options: str) -> dict[str, Any]:
-        return read(convert(_printed(name), given(options)).text, name).to_python()
 
-    return call
+@pytest.fixture
+def regular() -> Callable[..., dict[str, Any]]:
+    """The same, for modules that have a ``fabric`` of their own."""
+    return converted
+
+
+def converted(name: str, **options: str) -> dict[str, Any]:
+    return read(convert(_printed(name), given(options)).text, name).to_python()
 
 
 @pytest.fixture

@@ -15,6 +15,17 @@ SMALL = Fat(hosts=8, interfaces=1, leaves=2, hosts_per_leaf=4, spines=2, cables=
 RAILS = Fat(hosts=8, interfaces=4, leaves=8, hosts_per_leaf=4, spines=2, cables=2)
 
 
+@pytest.fixture
+def fabric(fabric):
+    """Converts a network link by link; ``regular`` writes a family of fabrics where it can."""
+    return lambda name, **options: fabric(name, by_link="true", **options)
+
+
+@pytest.fixture
+def wrong(wrong):
+    return lambda name, **options: wrong(name, by_link="true", **options)
+
+
 def total_s(fabric: dict, collective: str, size: float, **algorithms: str) -> float:
     scenario = {
         "workload": {"collective": collective, "bytes": f"{size:.0f}B"},
@@ -35,6 +46,7 @@ def test_hosts_switches_and_cables_are_found(fabric, notes):
     assert notes(SMALL.text()) == [
         "8 hosts, 4 switches in 2 levels: 2 and 2.",
         "Oversubscription above level 1: 1:1.",
+        "A family of fabrics; hosts are numbered by their leaves, from gpu001 to gpu008.",
     ]
 
 
@@ -145,6 +157,40 @@ def test_some_hosts_or_interfaces_can_be_chosen(fabric, notes):
     rail = fabric(RAILS.text(), nics="mlx5_2")
     assert sorted(rail["switches"]) == ["leaf03", "leaf07", "spine01", "spine02"]
     assert "Oversubscription above level 1: 1:1." in notes(RAILS.text(), nics="mlx5_2")
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "collective"),
+    [
+        (SMALL, {}, "all_reduce"),
+        (replace(SMALL, spines=1, cables=1), {}, "all_to_all"),
+        (RAILS, {"gpus": "4", "scale_up": "450GB/s"}, "all_reduce"),
+    ],
+)
+def test_a_regular_network_is_a_family_with_the_same_bisection_and_times(network, options, collective, fabric, regular):
+    by_link, family = fabric(network.text(), **options), regular(network.text(), **options)
+    assert "leaf_spine" in family and "links" in by_link
+    assert bisection(family) == bisection(by_link)
+    algorithm = {"all_reduce": "ring", "all_to_all": "direct"}[collective]
+    if not options:
+        times = [total_s(each, collective, 8e8, **{collective: algorithm}) for each in (by_link, family)]
+        assert times[0] == pytest.approx(times[1], rel=0.02)
+
+
+def test_a_network_with_a_broken_cable_is_no_family(regular, notes):
+    lines = SMALL.text().split("\n")
+    cable = next(at for at, line in enumerate(lines) if line.startswith("[5]\t"))
+    other = next(at for at, line in enumerate(lines) if line.startswith("[1]\t") and "leaf01" in line and "S-" in line)
+    text = "\n".join(line for at, line in enumerate(lines) if at not in (cable, other))
+    assert "links" in regular(text)
+    assert regular(SMALL.text())["leaf_spine"] == {
+        "leaves": 2,
+        "hosts_per_leaf": 4,
+        "spines": 2,
+        "rate": "25GB/s",
+        "cables": 2,
+    }
+    assert notes(SMALL.text())[-1] == "A family of fabrics; hosts are numbered by their leaves, from gpu001 to gpu008."
 
 
 def test_a_thousand_hosts_are_read_in_about_a_second(notes):

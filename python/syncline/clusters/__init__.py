@@ -8,6 +8,7 @@
 - :mod:`~syncline.clusters.nodes`: the fabric of one machine, or of several that a network joins;
 - :mod:`~syncline.clusters.hostlists`: lists of hosts such as ``gpu[001-016]``;
 - :mod:`~syncline.clusters.network`: a network of hosts and switches, its oversubscription, its rails, its fabric;
+- :mod:`~syncline.clusters.regular`: a network as a family of fabrics, if it is regular;
 - :mod:`~syncline.clusters.infiniband`: reads ``ibnetdiscover``;
 - :mod:`~syncline.clusters.slurm`: reads Slurm's ``topology.conf``;
 - :mod:`~syncline.clusters.conversion`: recognises a text, and converts it into a fabric.

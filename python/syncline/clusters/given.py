@@ -141,6 +141,7 @@ _UNUSED = {
     "--cpu": "leave it out: no path leads between processors",
     "--nics": "leave it out, or give the number of machines with --nodes: one machine alone uses no network",
     "--domain": "leave it out: no NVSwitches join all GPUs of a machine",
+    "--by-link": "leave it out: it applies to networks",
     "--gpus": "leave it out: the text says how many GPUs a machine has",
     "--hosts": "leave it out: the text describes one machine",
     "--scale-up": "leave it out, or give the number of GPUs of a host with --gpus",

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from syncline.clusters.nodes import Made, text
+from syncline.clusters.regular import family
 from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.problem import error, raise_errors
@@ -150,8 +151,19 @@ def fabric(network: Network, given: Given) -> Made:
     network, outside = network.connected()
     if not network.hosts:
         raise_errors(error(Code.BAD_FABRIC, "the text has no hosts that switches join"))
-    made = _links(network, given)
     notes = [*_sentences(network)]
+    gpus = given.count("--gpus", 1)
+    by_link = given.given("--by-link")
+    found = None if by_link else family(network, gpus, given, forward=_apart(network, gpus))
+    if found is not None:
+        regular, hosts = found
+        notes.append(
+            f"A family of fabrics; hosts are numbered by their leaves, from {hosts[0].name} to {hosts[-1].name}."
+        )
+        if outside:
+            notes.append(f"Left out: {_some(outside)}, which no switch joins with the others.")
+        return Made(regular, notes)
+    made = _links(network, given)
     if levels := _logical(network, len(made["npus"])):
         notes.append(f"For collectives by levels: `collectives: {{ logical: {levels} }}`.")
     if outside:

@@ -157,6 +157,14 @@ def convert(
         str | None,
         typer.Option(metavar="RATE", help="For a network: rate of a GPU's links within its host, such as 450GB/s."),
     ] = None,
+    by_link: Annotated[
+        bool,
+        typer.Option(
+            "--by-link",
+            metavar="",
+            help="For a network: link by link, with names, even if it is of a family of fabrics.",
+        ),
+    ] = False,
     uplink: Annotated[
         str | None,
         typer.Option(
@@ -204,4 +212,6 @@ def convert(
         "--latency": latency,
     }
     given = {flag: value for flag, value in options.items() if value is not None}
+    if by_link:
+        given["--by-link"] = "true"
     return call(source, target, dims, iterations, given, force=force)
