@@ -81,6 +81,13 @@ def test_the_peak_of_memory_is_the_estimates(gpus, batch):
             assert found.peak.total == kinds["total"]
 
 
+def test_gpipe_keeps_all_micro_batches():
+    """Their activations, and in the last stage their logits."""
+    job = one(schedule="gpipe")
+    for stage, found in enumerate(detail(job).memory):
+        assert abs(found.most - job.estimator.memory("megatron", stage)[0]["total"]) < 16
+
+
 def test_memory_returns_to_what_stays():
     for stage in detail(one()).memory:
         first, last = stage.points[0], stage.points[-1]

@@ -5,7 +5,7 @@
 //! checks the closed form of the pipeline, and the most that a stage keeps checks the memory.
 
 use crate::activations::{embedding, embedding_weights, layer_activations, output_layer, output_weights};
-use crate::job::{Job, Module, Precision, Recompute};
+use crate::job::{Job, Module, Precision, Recompute, Schedule};
 use crate::layer::{Pass, Setting};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
 use crate::memory::{Memory, memory_by_stage};
@@ -303,7 +303,9 @@ fn points(
     let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };
     let lost = software.fragmentation + streams;
     let most_working = held.iter().map(|chunk| chunk.working).fold(0.0, f64::max);
-    let logits = held.iter().map(|chunk| chunk.logits).fold(0.0, f64::max);
+    // All micro-batches have theirs at once with GPipe.
+    let losses = if job.schedule == Schedule::GPipe { f64::from(job.micro_batches) } else { 1.0 };
+    let logits = losses * held.iter().map(|chunk| chunk.logits).fold(0.0, f64::max);
     let point = |at_s: f64, activations: f64, logits: f64, working: f64| Point {
         at_s,
         activations,
@@ -592,7 +594,7 @@ fn multiplied(
     let (m, n, k) = sizes(product, linear);
     let groups = linear.groups as f64;
     let (m, n, k) = (m as f64, n as f64, k as f64);
-    let operands = if product == Product::WeightGradient { m * k + k * n } else { m * k + n * k };
+    let operands = m * k + k * n;
     Kernel {
         name: name.to_owned(),
         pass: pass(product),
