@@ -147,7 +147,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         for each in ("core_attention", "layernorm", "mlp")
     ]
     + [(changed(EXPERTS, recompute="selective"), {"recompute_modules": [each]}) for each in ("moe", "moe_act")],
-    "JobFile.attention": [(DENSE, {"attention": "unfused"})],
+    "JobFile.attention": [(DENSE, {"attention": each}) for each in ("unfused", "flash-attention-2", "triton")],
     # Kernels are so short that the processor is late with them.
     "JobFile.graphs": [
         (changed(EXPERTS, batch__sequence=256), {"graphs": "partial"}),

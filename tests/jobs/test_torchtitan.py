@@ -15,7 +15,7 @@ from syncline.jobs import estimate, read_job
 from syncline.jobs.converted import AS_ASKED, NOT_MODELLED, REPEATED, WITHOUT_EFFECT
 from syncline.jobs.keys import read_keys
 from syncline.jobs.torchtitan.conversion import FILE, convert_torchtitan
-from syncline.jobs.torchtitan.mapping import MODELS
+from syncline.jobs.torchtitan.mapping import MODELS, SCHEDULES
 from syncline.models.architectures import named
 from syncline.validation import estimates, load
 from syncline.validation.folder import RUNS
@@ -228,7 +228,7 @@ def test_no_key_is_dropped(tmp_path_factory, more):
         ({"own.key": 8}, "own.key", "--ignore own.key"),
         ({"model.flavor": "9B"}, "model.flavor", "--model"),
         (
-            {**PIPELINE, "parallelism.pipeline_parallel_schedule": "ZBVZeroBubble"},
+            {**PIPELINE, "parallelism.pipeline_parallel_schedule": "InterleavedZeroBubble"},
             "parallelism.pipeline_parallel_schedule",
             "Interleaved1F1B",
         ),
@@ -283,6 +283,13 @@ def test_deepseek_has_no_multi_token_prediction(convert):
 
 def test_another_model_is_given_by_its_name(convert):
     assert convert({**BASE, "model.flavor": "9B"}, model="llama2-7b").job.architecture == named("llama2-7b")
+
+
+def test_schedules_are_those_of_the_job_file(convert):
+    for name, (schedule, chunks) in SCHEDULES.items():
+        changes = {"parallelism.pipeline_parallel_schedule": name}
+        made = convert({**BASE, **PIPELINE, **changes}).job.job
+        assert (made.schedule, made.virtual_stages) == (schedule, chunks)
 
 
 def test_an_hsdp_job_has_groups(convert):

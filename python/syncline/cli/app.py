@@ -11,7 +11,7 @@ import typer.core
 GROUPS = {
     "simulate": ("simulate",),
     "scenarios": ("check", "show", "init", "convert"),
-    "convert_jobs": ("convert megatron", "convert torchtitan"),
+    "convert_jobs": ("convert megatron", "convert nemo", "convert bridge", "convert torchtitan"),
     "profile": ("profile",),
     "kernels": ("kernels",),
     "results": ("compare", "explain"),

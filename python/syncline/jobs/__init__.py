@@ -6,14 +6,17 @@
 - :mod:`~syncline.jobs.job_file`: the schema of a job file;
 - :mod:`~syncline.jobs.training_job`: reads and checks one;
 - :mod:`~syncline.jobs.estimation`: its step and memory;
+- :mod:`~syncline.jobs.alternatives`: what would make it faster;
 - :mod:`~syncline.jobs.screen`: what ``syncline estimate`` prints;
 - :mod:`~syncline.jobs.launch`: commands of scripts;
 - :mod:`~syncline.jobs.settings` and :mod:`~syncline.jobs.converted`: settings of other software, and the job file of
   them;
-- :mod:`~syncline.jobs.megatron` and :mod:`~syncline.jobs.torchtitan`: settings of these.
+- :mod:`~syncline.jobs.megatron`, :mod:`~syncline.jobs.nemo`, :mod:`~syncline.jobs.bridge` and
+  :mod:`~syncline.jobs.torchtitan`: settings of these.
 """
 
+from syncline.jobs.alternatives import Faster, faster
 from syncline.jobs.estimation import Estimate, estimate
 from syncline.jobs.training_job import TrainingJob, read_job
 
-__all__ = ["Estimate", "TrainingJob", "estimate", "read_job"]
+__all__ = ["Estimate", "Faster", "TrainingJob", "estimate", "faster", "read_job"]

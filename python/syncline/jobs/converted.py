@@ -55,19 +55,22 @@ def convert(
     settings: Settings,
     left_out: Mapping[str, Sequence[str]],
     problems: Sequence[Diagnostic],
+    mapped: Sequence[str] | None = None,
 ) -> Converted:
     """Makes the job file of settings whose lines were added, and checks it.
 
+    :param mapped: how the settings are written that keys come from; by default, those that are used.
     :param left_out: all settings that no key comes from, by one of :data:`REASONS`.
     :raises SynclineError: with all problems of the settings, or else of the job that they describe, each with the place
         of the setting that it comes from.
     """
     if found := [*problems, *settings.problems]:
         raise_errors(*in_order(found))
-    mapped = tuple(each.said for key, each in settings.found.items() if key in settings.used)
+    if mapped is None:
+        mapped = [each.said for key, each in settings.found.items() if key in settings.used]
     lists = [(why, tuple(left_out[why])) for why in REASONS if why in left_out]
     text = "".join(f"{line}\n" for line in _text(name, origin, settings.lines, lists))
-    return Converted(text, _checked(text, settings.lines), mapped, dict(lists), tuple(settings.warnings))
+    return Converted(text, _checked(text, settings.lines), tuple(mapped), dict(lists), tuple(settings.warnings))
 
 
 def _text(name: str, origin: str, lines: Sequence[Line], lists: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:

@@ -129,8 +129,9 @@ class JobFile(Strict):
     attention between its products. `layernorm`: both norms. `mla_up_proj`: queries, keys and values of latent
     attention, from their compressed forms. `mlp`: the dense feed-forward block. `moe`: experts with dispatch and
     combine. `moe_act`: experts' activations. `shared_experts`: the block beside experts."""
-    attention: Literal["fused", "unfused"] = "fused"
-    """Whether one kernel computes attention without writing its scores, as FlashAttention does."""
+    attention: Literal["fused", "unfused", "flash-attention-2", "triton", "cudnn"] = "fused"
+    """Kernels of attention. `fused`: one kernel, of the library that the framework takes, which writes no scores.
+    `unfused`: products and softmax. The others name a library of fused kernels."""
     graphs: Graphs = "none"
     """Which kernels CUDA graphs launch. `partial`: all but experts and dispatch. `full`: all."""
     dispatcher: Dispatcher = "all_to_all"

@@ -62,7 +62,7 @@ class Known:
     def left_out(self, settings: Settings) -> dict[str, list[str]]:
         """All settings that no key of the job file comes from, by the reason."""
         # A switch that is off changes nothing.
-        free = {name for name, each in self.found.items() if name in self.free or each.value in (False, None)}
+        free = {name for name, each in self.found.items() if name in self.free or each.off}
         return {
             NOT_MODELLED: settings.rest(lambda each: each not in free),
             AS_ASKED: [each.said for each in self.ignored],
@@ -84,8 +84,18 @@ def known(given: Mapping[str, Setting], keys: Keys, ignored: Iterable[str], soft
         above, today = _above(name, names), keys.renamed.get(name, name)
         if name in skipped:
             left.append(setting)
-        elif today in keys.refused and setting.value not in (False, None, "", []):
-            problems.append(_refused(name, setting, keys.refused[today]))
+        elif (why := keys.refused.get(today) or keys.refused.get(_above(name, set(keys.refused)) or "")) and (
+            today not in names or today in keys.refused
+        ):
+            if setting.off or setting.value == "":
+                found[today] = setting
+                free.add(today)
+            else:
+                problems.append(_refused(name, setting, why))
+        elif setting.value == {} and any(each.startswith(f"{name}.") for each in names):
+            # A section without keys.
+            found[name] = setting
+            free.add(name)
         elif above is not None or name in names:
             if today in found:
                 repeated.append(setting)

@@ -14,11 +14,14 @@ from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.jobs.alternatives import Faster
     from syncline.jobs.estimation import Estimate
 
 
-def screen(found: Estimate, width: int) -> RenderableType:
-    """The estimate for a terminal of this width."""
+def screen(found: Estimate, better: Sequence[Faster], width: int) -> RenderableType:
+    """The estimate for a terminal of this width, and what would be better."""
     blocks: list[RenderableType] = []
     for said in (_head(found), _trust(found), _memory(found)):
         blocks += [Text(lines(said, width)), Text()]
@@ -28,12 +31,33 @@ def screen(found: Estimate, width: int) -> RenderableType:
         memory_table(_fullest(found), found.memory, found.capacity),
     ]
     note = getattr(found.job.architecture, "note", None)
-    if not found.fits:
-        blocks += [Text(), *_fitting(found, width)]
+    blocks += [Text(), *(_faster(better, found, width) if found.fits else _fitting(found, width))]
     for more in (exposed(found.parts, found.step_s), None if note is None else f"Note: {note}"):
         if more is not None:
             blocks += [Text(), Text(lines(more, width))]
     return Group(*blocks)
+
+
+def _faster(better: Sequence[Faster], found: Estimate, width: int) -> list[RenderableType]:
+    """Single changes that would be faster, as a table."""
+    if not better:
+        said = "No single change of axes, micro-batch, recomputation or overlap shortens the step by 1 %."
+        return [Text(lines(said, width))]
+    table = bare()
+    for heading in ("a single change", "step", "shorter by", "memory"):
+        table.add_column(heading, justify="left" if heading == "a single change" else "right", no_wrap=True)
+    for each in better:
+        table.add_row(
+            f"{each.key}={_shown(each.value)}",
+            time(each.estimate.step_s),
+            percent(1 - each.estimate.step_s / found.step_s),
+            memory(each.estimate.memory_bytes),
+        )
+    return [table]
+
+
+def _shown(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _head(found: Estimate) -> str:
@@ -79,8 +103,8 @@ def _fullest(found: Estimate) -> str:
     return f"memory of a rank of stage {found.stage + 1} of {found.job.job.pipeline}"
 
 
-def as_dict(found: Estimate) -> dict[str, Any]:
-    """The estimate as plain data."""
+def as_dict(found: Estimate, better: Sequence[Faster]) -> dict[str, Any]:
+    """The estimate as plain data, and what would be better."""
     return {
         "name": found.job.name,
         "accelerator": found.job.machine.accelerator,
@@ -106,4 +130,13 @@ def as_dict(found: Estimate) -> dict[str, Any]:
             for each in found.changes
         ],
         "errors": None if found.errors is None else found.errors.model_dump(),
+        "faster": [
+            {
+                "key": each.key,
+                "value": each.value,
+                "step_s": each.estimate.step_s,
+                "memory_bytes": each.estimate.memory_bytes,
+            }
+            for each in better
+        ],
     }

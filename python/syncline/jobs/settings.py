@@ -28,6 +28,11 @@ class Setting:
     unknown: str | None = None
     """Why its value is not known; None if it is."""
 
+    @property
+    def off(self) -> bool:
+        """Whether it is absent or a switch that is off, which a number 0 is not."""
+        return self.value is None or self.value is False or self.value == [] or self.value == {}
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -47,6 +52,8 @@ class Settings:
     found: Mapping[str, Setting]
     software: str
     """Whose defaults count where a setting is absent."""
+    spelled: Mapping[str, str] | None = None
+    """How settings are written, for what is missing; without it, as arguments with dashes."""
     used: set[str] = field(default_factory=set)
     lines: list[Line] = field(default_factory=list)
     problems: list[Diagnostic] = field(default_factory=list)
@@ -56,6 +63,10 @@ class Settings:
     def rest(self, chosen: Callable[[str], bool]) -> list[str]:
         """How the chosen ones of the settings are written that no key comes from."""
         return [each.said for name, each in self.found.items() if name not in self.used and chosen(name)]
+
+    def name(self, name: str) -> str:
+        """How a setting is written."""
+        return f"--{name}" if self.spelled is None else self.spelled.get(name, name)
 
     def has(self, name: str) -> bool:
         """Whether a setting is there."""
@@ -71,7 +82,9 @@ class Settings:
             self.problem(
                 name,
                 f"the value of `{setting.said}` is not known: {setting.unknown}",
-                help="give it with --env NAME=VALUE, or give the arguments themselves after `--`",
+                help="give it with --env NAME=VALUE, or give the arguments themselves after `--`"
+                if self.spelled is None
+                else "write the value itself",
             )
             return None
         return setting.value
@@ -142,7 +155,7 @@ class Settings:
                 Code.BAD_VALUE if setting else Code.MISSING_KEY,
                 message,
                 mark=None if setting is None else setting.mark,
-                key=name if setting is None else setting.said.split(" ")[0].rstrip(":="),
+                key=self.name(name) if setting is None else setting.said.split(" ")[0].rstrip(":="),
                 found=None if setting is None else shown(setting.value),
                 allowed=allowed,
                 nearest=near,

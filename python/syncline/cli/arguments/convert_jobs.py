@@ -27,6 +27,20 @@ Ignore = Annotated[
 ]
 
 
+Vocab = Annotated[
+    int | None,
+    typer.Option(
+        "--vocab", metavar="TOKENS", min=1, max=1 << 24, help="Size of the vocabulary, if it is in the tokenizer."
+    ),
+]
+
+
+Model = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The model by name, or its config.json, if the file has no sizes."),
+]
+
+
 @app.command("convert megatron")
 def megatron(
     source: Annotated[
@@ -39,12 +53,7 @@ def megatron(
     out: Out,
     gpus: Gpus = None,
     accelerator: AcceleratorName = None,
-    vocab: Annotated[
-        int | None,
-        typer.Option(
-            "--vocab", metavar="TOKENS", min=1, max=1 << 24, help="Size of the vocabulary, if it is in the tokenizer."
-        ),
-    ] = None,
+    vocab: Vocab = None,
     env: Annotated[
         list[str] | None,
         typer.Option("--env", metavar="NAME=VALUE", help="A variable that the script is given. May be repeated."),
@@ -66,18 +75,62 @@ def megatron(
     return call(source, options, vocab, env or [])
 
 
+@app.command("convert nemo")
+def nemo(
+    source: Annotated[str, typer.Argument(metavar="YAML", help="A YAML file of NeMo 1, as its launcher has them.")],
+    out: Out,
+    gpus: Gpus = None,
+    accelerator: AcceleratorName = None,
+    vocab: Vocab = None,
+    ignore: Ignore = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> int:
+    """Convert a job of NeMo 1, a YAML file, into a job file for `syncline estimate`.
+
+    Every key becomes a key of the job file, is listed in it, or is an error.
+
+    Exit status: 0 done, 2 configuration error, 3 unreadable input, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.convert_jobs import JobOptions
+    from syncline.cli.commands.convert_jobs import nemo as call
+
+    options = JobOptions(out, gpus, accelerator, tuple(ignore or ()), force=force, quiet=quiet)
+    return call(source, options, vocab)
+
+
+@app.command("convert bridge")
+def bridge(
+    source: Annotated[str, typer.Argument(metavar="YAML", help="A YAML file of Megatron-Bridge: run_config.yaml.")],
+    out: Out,
+    gpus: Gpus = None,
+    accelerator: AcceleratorName = None,
+    vocab: Vocab = None,
+    model: Model = None,
+    ignore: Ignore = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> int:
+    """Convert a job of Megatron-Bridge, a YAML file, into a job file for `syncline estimate`.
+
+    Every key becomes a key of the job file, is listed in it, or is an error.
+
+    Exit status: 0 done, 2 configuration error, 3 unreadable input, 70 bug, 130 Ctrl-C.
+    """
+    from syncline.cli.commands.convert_jobs import JobOptions
+    from syncline.cli.commands.convert_jobs import bridge as call
+
+    options = JobOptions(out, gpus, accelerator, tuple(ignore or ()), force=force, quiet=quiet)
+    return call(source, options, vocab, model)
+
+
 @app.command("convert torchtitan")
 def torchtitan(
     source: Annotated[str, typer.Argument(metavar="TOML", help="A TOML file of torchtitan.")],
     out: Out,
     gpus: Gpus = None,
     accelerator: AcceleratorName = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="NAME", help="The model, or its config.json (default: by the name and flavor in TOML)."
-        ),
-    ] = None,
+    model: Model = None,
     ignore: Ignore = None,
     force: Force = False,
     quiet: Quiet = False,

@@ -47,6 +47,28 @@ def megatron(source: Sequence[str], options: JobOptions, vocab: int | None, env:
     return _written(found, options)
 
 
+def nemo(source: str, options: JobOptions, vocab: int | None) -> int:
+    """Converts a YAML file of NeMo; returns the exit status."""
+    from syncline.jobs.nemo.conversion import convert_nemo
+
+    require_writable(options.out, force=options.force)
+    found = convert_nemo(
+        source, gpus=options.gpus, accelerator=options.accelerator, vocab=vocab, ignored=options.ignore
+    )
+    return _written(found, options)
+
+
+def bridge(source: str, options: JobOptions, vocab: int | None, model: str | None) -> int:
+    """Converts a YAML file of Megatron-Bridge; returns the exit status."""
+    from syncline.jobs.bridge.conversion import convert_bridge
+
+    require_writable(options.out, force=options.force)
+    found = convert_bridge(
+        source, gpus=options.gpus, accelerator=options.accelerator, vocab=vocab, model=model, ignored=options.ignore
+    )
+    return _written(found, options)
+
+
 def torchtitan(source: str, options: JobOptions, model: str | None) -> int:
     """Converts a TOML file of torchtitan; returns the exit status."""
     from syncline.jobs.torchtitan.conversion import convert_torchtitan

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def estimate(path: str, sets: Iterable[str], *, report: str | None, force: bool, as_json: bool) -> int:
     """Estimates the job of a file, prints what was found, and writes it as the page ``report``; returns the status."""
     from syncline.jobs import estimate as estimated
-    from syncline.jobs import read_job
+    from syncline.jobs import faster, read_job
     from syncline.jobs.screen import as_dict, screen
 
     if report is not None:
@@ -28,7 +28,7 @@ def estimate(path: str, sets: Iterable[str], *, report: str | None, force: bool,
 
         write_page(report, page(found))
     if as_json:
-        show_json({"exit_status": int(status), "estimate": as_dict(found)})
+        show_json({"exit_status": int(status), "estimate": as_dict(found, faster(found))})
     else:
-        show(screen(found, console().width))
+        show(screen(found, faster(found), console().width))
     return int(status)

@@ -31,7 +31,10 @@ Sources: Radford et al. (2019); Touvron et al. (Llama 2, 2023), section 2.2.
 def map_settings(settings: Settings, given: Given) -> None:
     """Adds a line for each key of the job file, and notes problems."""
     tensor = settings.whole("tensor-model-parallel-size") or settings.whole("model-parallel-size") or 1
-    _model(settings, given, tensor)
+    if given.model is not None:
+        settings.put("model", given.model, *_SIZES, note=f"--model {given.model}")
+    else:
+        _model(settings, given, tensor)
     settings.put("cluster.accelerator", given.accelerator, note=given.accelerator_said)
     if given.gpus is not None:
         settings.put("cluster.gpus", given.gpus, note=given.gpus_said, mark=given.gpus_mark)
@@ -45,6 +48,18 @@ def map_settings(settings: Settings, given: Given) -> None:
 
 
 # The model
+
+_SIZES = (
+    "hidden-size",
+    "num-attention-heads",
+    "num-query-groups",
+    "group-query-attention",
+    "ffn-hidden-size",
+    "vocab-size",
+    "make-vocab-size-divisible-by",
+    "tokenizer-type",
+)
+"""Sizes that a named model replaces."""
 
 
 def _model(settings: Settings, given: Given, tensor: int) -> None:
@@ -90,7 +105,7 @@ def _needs(settings: Settings) -> Callable[[str], int]:
     def need(name: str) -> int:
         value = settings.whole(name)
         if value is None and not settings.has(name):
-            settings.problem(name, f"missing argument `--{name}`", help=f"add --{name} N")
+            settings.problem(name, f"missing `{settings.name(name)}`", help=f"add {settings.name(name)}")
         return value or 1
 
     return need
@@ -137,6 +152,9 @@ def _positions(settings: Settings) -> None:
         settings.put("model.positions", "rope", *names)
     elif kind in (None, "learned_absolute"):
         settings.put("model.positions", "learned", *names, note="" if kind else f"default of {settings.software}")
+    elif kind == "alibi" and settings.spelled is not None:
+        # NeMo has it, and Megatron-LM does not.
+        settings.put("model.positions", "alibi", *names)
     elif kind == "none":
         settings.put("model.positions", "alibi", *names, note="no positions: nothing is rotated, as with alibi")
     else:
@@ -264,7 +282,7 @@ def _parallel(settings: Settings, tensor: int) -> None:
         note = "" if inside else "default: that of tensor parallelism"
         settings.put("parallel.expert_tensor", inside or tensor, "expert-tensor-parallel-size", note=note)
     elif (expert or 1) > 1:
-        settings.problem("expert-model-parallel-size", "the model has no experts", help="add --num-experts N")
+        settings.problem("expert-model-parallel-size", "the model has no experts", help="leave it out")
 
 
 def _stages(settings: Settings, pipeline: int) -> None:
@@ -432,9 +450,7 @@ def _precision(settings: Settings) -> None:
     elif half or single:
         settings.put("precision", "bf16" if half else "fp16", "bf16", "fp16")
     else:
-        settings.problem(
-            "bf16", "training in 32 bits cannot be estimated", allowed="--bf16, --fp16", help="add --bf16 or --fp16"
-        )
+        settings.problem("bf16", "training in 32 bits cannot be estimated", help=f"add {settings.name('bf16')}")
     narrow, wide = settings.flag("grad-reduce-in-bf16"), settings.flag("accumulate-allreduce-grads-in-fp32")
     if narrow:
         settings.put("gradients", "bf16", "grad-reduce-in-bf16")

@@ -13,6 +13,7 @@ from syncline.models.architectures import named
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline.estimate.job import Schedule
     from syncline.jobs.given import Given
     from syncline.jobs.settings import Settings
     from syncline.models.architecture import Architecture
@@ -38,8 +39,17 @@ MODELS: Mapping[tuple[str, str], str] = {
 
 Source: ``torchtitan/models/*/__init__.py``.
 """
-SCHEDULES = ("1F1B", "Interleaved1F1B")
-"""Schedules of pipelines that estimates have."""
+SCHEDULES: Mapping[str, tuple[Schedule, int]] = {
+    "1F1B": ("1f1b", 1),
+    "Interleaved1F1B": ("1f1b", 2),
+    "GPipe": ("gpipe", 1),
+    "ZBVZeroBubble": ("zb-v", 2),
+    "DualPipeV": ("dualpipe-v", 2),
+}
+"""Schedules of pipelines that estimates have, and how many chunks of layers their stages have at least.
+
+Source: ``torch.distributed.pipelining.schedules``; chunks without ``pipeline_parallel_layers_per_stage`` are 1 or 2.
+"""
 _DEFAULT = "default of torchtitan"
 
 
@@ -150,7 +160,7 @@ def _stages(settings: Settings, pipeline: int, layers: int | None) -> None:
     schedule = settings.word(f"{prefix}schedule", default="1F1B")
     if pipeline == 1:
         return
-    if schedule not in SCHEDULES:
+    if schedule is None or schedule not in SCHEDULES:
         settings.problem(
             f"{prefix}schedule", "estimates do not have this schedule", allowed=", ".join(SCHEDULES), near="1F1B"
         )
@@ -165,16 +175,20 @@ def _stages(settings: Settings, pipeline: int, layers: int | None) -> None:
     names = (f"{prefix}first_stage_less_layers", f"{prefix}last_stage_less_layers")
     note = "" if settings.said(*names) else _DEFAULT
     settings.put("parallel.split", "ends" if less[0] else "even", *names, note=note)
-    chunks = 1 if schedule == "1F1B" else 2
+    order, chunks = SCHEDULES[schedule]
+    settings.put(
+        "parallel.schedule", order, f"{prefix}schedule", note="" if settings.has(f"{prefix}schedule") else _DEFAULT
+    )
     why: tuple[str, ...] = (f"{prefix}schedule",)
     if each is not None and layers:
         # Both ends count as many layers as they have less.
         whole = -(-(layers + 2 * (less[0] or 0)) // each)
-        if whole % pipeline or (schedule == "1F1B") != (whole == pipeline):
+        wrong = whole < 2 * pipeline if schedule == "Interleaved1F1B" else whole != chunks * pipeline
+        if whole % pipeline or wrong:
             settings.problem(
                 f"{prefix}layers_per_stage",
                 f"{layers} layers make {whole} chunks, which {pipeline} stages of {schedule} cannot have",
-                allowed=f"layers for {pipeline} chunks" if schedule == "1F1B" else f"layers for {2 * pipeline} chunks",
+                allowed=f"layers for {chunks * pipeline} chunks",
             )
         else:
             chunks, why = whole // pipeline, (*why, f"{prefix}layers_per_stage")

@@ -1,0 +1,59 @@
+"""Converts the YAML files of Megatron-Bridge into job files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.codes import Code
+from syncline.input.node import Mark, Text
+from syncline.input.problem import error
+from syncline.jobs.bridge.mapping import SPELLED, keys, megatron
+from syncline.jobs.converted import Converted, convert
+from syncline.jobs.given import Given
+from syncline.jobs.keys import known
+from syncline.jobs.megatron.mapping import map_settings
+from syncline.jobs.settings import Settings
+from syncline.jobs.yaml_settings import read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def convert_bridge(
+    path: str,
+    *,
+    gpus: int | None = None,
+    accelerator: str | None = None,
+    vocab: int | None = None,
+    model: str | None = None,
+    ignored: Sequence[str] = (),
+) -> Converted:
+    """The job file of a YAML file.
+
+    :param gpus: the number of accelerators, which the file does not say.
+    :param accelerator: their name; without it, H100.
+    :param vocab: the size of the vocabulary, where only the tokenizer knows it.
+    :param model: a model's name or the path of its ``config.json``, if the file has no sizes.
+    :param ignored: keys to leave out, though they are unknown or refused.
+    :raises SynclineError: with all keys that cannot be used, each with its place.
+    """
+    found = known(read_settings(path), keys(), ignored, "Megatron-Bridge")
+    given = Settings(found.found, "Megatron-Bridge")
+    settings = Settings(megatron(given), "Megatron-Bridge", SPELLED)
+    map_settings(settings, Given.of(accelerator, gpus, vocab=vocab, model=model))
+    if (rank := given.whole("peft.dim")) is not None:
+        settings.put("lora", rank, note=given.said("peft.dim"))
+    problems = [*found.problems, *given.problems]
+    if gpus is None:
+        problems.append(
+            error(
+                Code.MISSING_KEY,
+                "the number of accelerators is not in the file",
+                mark=Mark(Text(path, ()), 0, 0, 0),
+                key="--gpus",
+                help="add --gpus N",
+            )
+        )
+    mapped = [each.said for name, each in given.found.items() if name in given.used]
+    return convert(Path(path).stem, Path(path).name, settings, found.left_out(given), problems, mapped=mapped)

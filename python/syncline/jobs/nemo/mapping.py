@@ -1,0 +1,150 @@
+"""Which setting of Megatron-LM each key of NeMo's YAML file is.
+
+Defaults and rules are those of NeMo 1 (``MegatronGPTModel`` and ``NLPDDPStrategy``), which trains with Megatron Core.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from syncline.jobs.settings import Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from syncline.jobs.settings import Settings
+
+SAME: Mapping[str, str] = {
+    "model.micro_batch_size": "micro-batch-size",
+    "model.global_batch_size": "global-batch-size",
+    "model.tensor_model_parallel_size": "tensor-model-parallel-size",
+    "model.pipeline_model_parallel_size": "pipeline-model-parallel-size",
+    "model.virtual_pipeline_model_parallel_size": "virtual-pipeline-model-parallel-size",
+    "model.context_parallel_size": "context-parallel-size",
+    "model.expert_model_parallel_size": "expert-model-parallel-size",
+    "model.sequence_parallel": "sequence-parallel",
+    "model.encoder_seq_length": "seq-length",
+    "model.num_layers": "num-layers",
+    "model.hidden_size": "hidden-size",
+    "model.ffn_hidden_size": "ffn-hidden-size",
+    "model.num_attention_heads": "num-attention-heads",
+    "model.kv_channels": "kv-channels",
+    "model.hidden_dropout": "hidden-dropout",
+    "model.attention_dropout": "attention-dropout",
+    "model.make_vocab_size_divisible_by": "make-vocab-size-divisible-by",
+    "model.override_vocab_size": "vocab-size",
+    "model.position_embedding_type": "position-embedding-type",
+    "model.activations_checkpoint_granularity": "recompute-granularity",
+    "model.activations_checkpoint_method": "recompute-method",
+    "model.activations_checkpoint_num_layers": "recompute-num-layers",
+    "model.ub_tp_comm_overlap": "tp-comm-overlap",
+    "model.optim.overlap_grad_sync": "overlap-grad-reduce",
+    "model.optim.overlap_param_sync": "overlap-param-gather",
+    "model.num_moe_experts": "num-experts",
+    "model.moe_router_topk": "moe-router-topk",
+    "model.window_size": "window-size",
+    "model.tokenizer.type": "tokenizer-type",
+}
+"""Keys whose values are those of an argument of Megatron-LM."""
+_ZERO = ("model.activations_checkpoint_num_layers", "model.override_vocab_size")
+"""Keys of which 0 means that they are absent."""
+GATED = ("swiglu", "fast-swiglu", "geglu", "fast-geglu", "reglu", "fast-reglu")
+PLAIN = ("gelu", "approx-gelu", "openai-gelu", "relu", "squared-relu", "silu", "swish", "tanh")
+"""Activations with a gate, and without."""
+OPTIMIZERS: Mapping[str, bool] = {
+    "distributed_fused_adam": True,
+    "mcore_distributed_optim": True,
+    "fused_adam": False,
+    "adam": False,
+    "adamw": False,
+    "megatron_fused_adam": False,
+}
+"""Optimizers, and whether they divide their states among data-parallel ranks."""
+
+
+def megatron(settings: Settings) -> dict[str, Setting]:
+    """The settings as those of Megatron-LM by the names of its arguments; notes problems."""
+    found: dict[str, Setting] = {}
+
+    def put(name: str, key: str, *, value: Any = True) -> None:
+        given = settings.found[key]
+        found[name] = Setting(value, given.said, given.mark, given.unknown)
+
+    def default(name: str, why: str, *, value: Any = True) -> None:
+        found[name] = Setting(value, why, None)
+
+    for key, name in SAME.items():
+        settings.used.add(key)
+        if settings.has(key) and not settings.found[key].off and (key not in _ZERO or settings.found[key].value != 0):
+            put(name, key, value=settings.found[key].value)
+    for key in ("model.hidden_dropout", "model.attention_dropout"):
+        if not settings.has(key):
+            default(SAME[key], "default of NeMo: 0.1", value=0.1)
+    groups = settings.whole("model.num_query_groups")
+    if groups is not None:
+        put("group-query-attention", "model.num_query_groups")
+        put("num-query-groups", "model.num_query_groups", value=groups)
+    activation = settings.word("model.activation", *GATED, *PLAIN, default="gelu") or "gelu"
+    if activation in GATED:
+        put("swiglu" if "swiglu" in activation else "gated-linear-unit", "model.activation")
+    shared = settings.raw("model.share_embeddings_and_output_weights")
+    if shared is False:
+        put("untie-embeddings-and-output-weights", "model.share_embeddings_and_output_weights")
+    if settings.has("model.position_embedding_type") and found.get("position-embedding-type") is None:
+        settings.bad("model.position_embedding_type", "rope, learned_absolute, alibi")
+    _precision(settings, put)
+    _optimizer(settings, put)
+    overlaps = settings.flag("model.overlap_p2p_comm")
+    if settings.has("model.overlap_p2p_comm") and not overlaps:
+        put("no-overlap-p2p-communication", "model.overlap_p2p_comm")
+    elif not overlaps:
+        default("no-overlap-p2p-communication", "default of NeMo: no overlap_p2p_comm")
+    engine, flash = settings.flag("model.transformer_engine"), settings.flag("model.use_flash_attention")
+    if flash:
+        put("use-flash-attn", "model.use_flash_attention")
+    elif not engine and not settings.flag("model.mcore_gpt"):
+        default("transformer-impl", "default of NeMo without Transformer Engine", value="local")
+    return found
+
+
+def _precision(settings: Settings, put: Any) -> None:
+    name = "trainer.precision"
+    kind = str(settings.raw(name) or "32").removesuffix("-mixed").removesuffix("-true")
+    if kind in ("bf16", "16", "fp16"):
+        put("bf16" if kind == "bf16" else "fp16", name)
+    elif settings.has(name):
+        settings.bad(name, "bf16, bf16-mixed, 16, 16-mixed")
+        put("bf16", name)
+    eight = settings.flag("model.fp8")
+    hybrid, e4m3 = settings.flag("model.fp8_hybrid"), settings.flag("model.fp8_e4m3")
+    if eight:
+        put("fp8-format", "model.fp8", value="hybrid" if hybrid or not e4m3 else "e4m3")
+
+
+def _optimizer(settings: Settings, put: Any) -> None:
+    name = settings.word("model.optim.name", *OPTIMIZERS, default="fused_adam")
+    if settings.flag("model.fsdp"):
+        strategy = settings.word("model.fsdp_sharding_strategy", "full", "grad", default="full")
+        put("use-megatron-fsdp", "model.fsdp")
+        put(
+            "data-parallel-sharding-strategy",
+            "model.fsdp_sharding_strategy" if settings.has("model.fsdp_sharding_strategy") else "model.fsdp",
+            value="optim_grads_params" if strategy == "full" else "optim_grads",
+        )
+    elif name is not None and OPTIMIZERS[name]:
+        put("use-distributed-optimizer", "model.optim.name")
+    settings.raw("model.fsdp_sharding_strategy")
+    kind = settings.raw("model.optim.grad_sync_dtype")
+    if kind in ("bf16", "bfloat16"):
+        put("grad-reduce-in-bf16", "model.optim.grad_sync_dtype")
+    elif kind not in (None, "fp32", "float32", 32):
+        settings.bad("model.optim.grad_sync_dtype", "bf16, fp32")
+    elif kind is not None:
+        put("accumulate-allreduce-grads-in-fp32", "model.optim.grad_sync_dtype")
+
+
+SPELLED: Mapping[str, str] = {
+    **{argument: key for key, argument in SAME.items()},
+    "bf16": "trainer.precision: bf16",
+}
+"""How settings of Megatron-LM are written in NeMo's file, for what is missing."""

@@ -1,0 +1,226 @@
+"""Jobs of Megatron-Bridge: each key becomes a key, is listed, or is an error; Megatron-LM names the same job."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncline.errors import SynclineError
+from syncline.estimate import model_text
+from syncline.input.dump import dump
+from syncline.jobs import estimate, read_job
+from syncline.jobs.bridge.conversion import convert_bridge
+from syncline.jobs.bridge.mapping import RECIPES, keys
+from syncline.jobs.converted import NOT_MODELLED, WITHOUT_EFFECT
+from syncline.jobs.megatron.conversion import convert_megatron
+from syncline.models.architectures import named
+from tests.conftest import Cli
+
+BASE = {
+    "_target_": "megatron.bridge.training.config.ConfigContainer",
+    "model": {
+        "_target_": "megatron.bridge.models.llama.llama_provider.LlamaModelProvider",
+        "num_layers": 32,
+        "hidden_size": 4096,
+        "ffn_hidden_size": 14336,
+        "num_attention_heads": 32,
+        "num_query_groups": 8,
+        "kv_channels": None,
+        "seq_length": 8192,
+        "vocab_size": 128256,
+        "should_pad_vocab": True,
+        "make_vocab_size_divisible_by": 128,
+        "gated_linear_unit": True,
+        "activation_func": {"_target_": "torch.nn.functional.silu", "_partial_": True},
+        "normalization": "RMSNorm",
+        "add_bias_linear": False,
+        "position_embedding_type": "rope",
+        "rotary_base": 500000,
+        "share_embeddings_and_output_weights": False,
+        "hidden_dropout": 0.0,
+        "attention_dropout": 0.0,
+        "tensor_model_parallel_size": 2,
+        "pipeline_model_parallel_size": 2,
+        "virtual_pipeline_model_parallel_size": 4,
+        "context_parallel_size": 2,
+        "sequence_parallel": True,
+        "recompute_granularity": None,
+        "num_moe_experts": None,
+        "cross_entropy_loss_fusion": True,
+        "bf16": True,
+    },
+    "train": {"_target_": "x", "micro_batch_size": 1, "global_batch_size": 128, "train_iters": 10},
+    "ddp": {
+        "use_distributed_optimizer": True,
+        "overlap_grad_reduce": True,
+        "overlap_param_gather": True,
+        "grad_reduce_in_fp32": True,
+        "average_in_collective": True,
+    },
+    "optimizer": {"optimizer": "adam", "lr": 1e-4, "use_distributed_optimizer": True},
+    "scheduler": {"lr_warmup_iters": 10},
+    "dataset": {"sequence_length": 8192, "num_workers": 8},
+    "logger": {"log_interval": 1},
+    "mixed_precision": "bf16_with_fp8_current_scaling_mixed",
+    "comm_overlap": {"tp_comm_overlap": True},
+}
+MEGATRON = (
+    "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
+    "--num-query-groups 8 --swiglu --position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 "
+    "--untie-embeddings-and-output-weights --seq-length 8192 --micro-batch-size 1 --global-batch-size 128 --bf16 "
+    "--fp8-format hybrid --fp8-recipe tensorwise --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+    "--num-virtual-stages-per-pipeline-rank 4 --context-parallel-size 2 --sequence-parallel --tp-comm-overlap "
+    "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --vocab-size 128256"
+)
+
+
+def changed(**changes):
+    made = json.loads(json.dumps(BASE))
+    for path, value in changes.items():
+        *inner, last = path.split("__")
+        at = made
+        for key in inner:
+            at = at.setdefault(key, {})
+        at[last] = value
+    return made
+
+
+@pytest.fixture
+def convert(tmp_path):
+    def made(values, **more):
+        file = tmp_path / "run_config.yaml"
+        file.write_text(dump(values))
+        return convert_bridge(str(file), **{"gpus": 64, **more})
+
+    return made
+
+
+def test_it_is_the_job_that_arguments_of_megatron_name(convert):
+    found = convert(BASE).job
+    other = convert_megatron([MEGATRON], gpus=64).job
+    assert found.job == other.job
+    assert model_text(found.architecture) == model_text(other.architecture)
+    assert estimate(found).step_s == estimate(other).step_s
+
+
+def test_the_command_writes_a_file_that_is_estimated_at_once(cli: Cli):
+    cli.write("run_config.yaml", dump(BASE))
+    found = cli("convert", "bridge", "run_config.yaml", "--gpus", "64", "-o", "job.yaml")
+    assert found.returncode == 0, found.stderr
+    assert "model.cross_entropy_loss_fusion: true" in found.stderr
+    text = (cli.folder / "job.yaml").read_text()
+    assert re.search(r"precision: fp8 +# mixed_precision: bf16_with_fp8_current_scaling_mixed", text)
+    assert read_job(str(cli.folder / "job.yaml")).job.tensor == 2
+    assert json.loads(cli("estimate", "job.yaml", "--json").stdout)["estimate"]["fits"]
+    assert "--gpus N" in cli("convert", "bridge", "run_config.yaml", "-o", "b.yaml").stderr
+
+
+def test_overrides_of_a_recipe_need_the_model(convert):
+    override = {
+        "model": {"tensor_model_parallel_size": 8, "num_layers": 80, "seq_length": 4096},
+        "train": {"micro_batch_size": 1, "global_batch_size": 64},
+        "mixed_precision": "bf16_mixed",
+    }
+    found = convert(override, model="llama3-70b").job
+    assert found.architecture == named("llama3-70b")
+    assert found.job.tensor == 8
+    with pytest.raises(SynclineError, match="missing"):
+        convert(override)
+
+
+def test_every_key_is_in_one_class():
+    known = keys()
+    names = [*known.mapped, *known.without_effect, *known.not_modelled, *known.refused]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipes_of_precision(convert, recipe):
+    found = convert(changed(mixed_precision=recipe), accelerator="B200").job.job
+    wanted = {"nvfp4": "nvfp4", "mxfp8": "mxfp8"}
+    assert found.precision == next((each for name, each in wanted.items() if name in recipe), None) or (
+        found.precision == ("fp8" if "fp8" in recipe else recipe[:4])
+    )
+
+
+def test_overlap_of_the_container_replaces_that_of_its_parts(convert):
+    assert convert(BASE).job.job.overlap.gradients
+    assert not convert(changed(comm_overlap__overlap_grad_reduce=False)).job.job.overlap.gradients
+    assert convert(changed(comm_overlap={}, model__tp_comm_overlap=True)).job.job.overlap.tensor
+    assert not convert(changed(comm_overlap={})).job.job.overlap.tensor
+
+
+def test_gradients_and_adapters(convert):
+    assert convert(BASE).job.job.gradient_bytes == 4
+    assert convert(changed(ddp__grad_reduce_in_fp32=False)).job.job.gradient_bytes == 2
+    assert convert(changed(peft={"dim": 16, "alpha": 32})).job.job.adapters == 16
+
+
+def test_layouts_are_lists_of_words(convert):
+    layout = [["embedding", *["decoder"] * 16], [*["decoder"] * 16, "loss"]]
+    found = convert(
+        changed(
+            model__pipeline_model_parallel_layout=layout,
+            model__virtual_pipeline_model_parallel_size=None,
+        )
+    ).job.job
+    assert (found.split, found.virtual_stages) == ("even", 1)
+
+
+@settings(max_examples=40)
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            sorted(
+                each
+                for each in (*keys().without_effect, *keys().not_modelled)
+                if each.count(".") == 1 and not each.endswith(".") and not each.startswith("mixed_precision")
+            )
+        ),
+        st.one_of(st.booleans(), st.integers(1, 9), st.sampled_from(["a", "b c"])),
+        max_size=12,
+    )
+)
+def test_no_key_is_dropped(tmp_path_factory, more):
+    file = tmp_path_factory.mktemp("bridge") / "run_config.yaml"
+    values = changed(**{name.replace(".", "__"): value for name, value in more.items()})
+    file.write_text(dump(values))
+    found = convert_bridge(str(file), gpus=64)
+    listed = [each.partition(": ")[0] for some in found.left_out.values() for each in some]
+    told = sorted([*(each.partition(": ")[0] for each in found.mapped), *listed])
+    assert told == sorted(dict(_flat(values, "")))
+    loud = {name for name in more if name in keys().not_modelled and more[name] is not False}
+    assert loud <= {each.partition(": ")[0] for each in found.left_out[NOT_MODELLED]}
+    assert not loud & {each.partition(": ")[0] for each in found.left_out[WITHOUT_EFFECT]}
+
+
+def _flat(values, before):
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "said"),
+    [
+        ({"model__tensor_model_paralel_size": 8}, "model.tensor_model_paralel_size", "tensor_model_parallel_size"),
+        ({"model__own": 8}, "model.own", "--ignore model.own"),
+        ({"model__is_hybrid_model": True}, "model.is_hybrid_model", "state-space layers"),
+        ({"mixed_precision": "bf16_mix"}, "mixed_precision", "bf16_mixed"),
+        ({"optimizer__optimizer": "muon"}, "optimizer.optimizer", "adam"),
+        ({"model__tensor_model_parallel_size": 3}, "cluster.gpus", "--gpus 64"),
+        ({"train__global_batch_size": 100}, "batch.global_batch", "train.global_batch_size"),
+    ],
+)
+def test_what_cannot_be_used_is_named(convert, changes, key, said):
+    with pytest.raises(SynclineError) as found:
+        convert(changed(**changes))
+    first = found.value.diagnostics[0]
+    assert first["key"].startswith(key) and said in json.dumps(first), first
+    assert found.value.exit_status == 2

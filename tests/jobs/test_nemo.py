@@ -1,0 +1,239 @@
+"""Jobs of NeMo: each key becomes a key, is listed, or is an error; arguments of Megatron-LM name the same job."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from syncline.errors import SynclineError
+from syncline.estimate import model_text
+from syncline.input.dump import dump
+from syncline.input.yaml import read
+from syncline.jobs import estimate, read_job
+from syncline.jobs.converted import AS_ASKED, NOT_MODELLED, WITHOUT_EFFECT
+from syncline.jobs.keys import read_keys
+from syncline.jobs.megatron.conversion import convert_megatron
+from syncline.jobs.nemo.conversion import FILE, convert_nemo
+from tests.conftest import Cli
+from tests.jobs.nemo_file import LLAMA_70B
+
+KEYS = read_keys(FILE)
+BASE = read(LLAMA_70B, "base.yaml").to_python()
+MEGATRON = (
+    "--num-layers 80 --hidden-size 8192 --ffn-hidden-size 28672 --num-attention-heads 64 --group-query-attention "
+    "--num-query-groups 8 --swiglu --position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 "
+    "--untie-embeddings-and-output-weights --seq-length 8192 --micro-batch-size 1 --global-batch-size 512 --bf16 "
+    "--tensor-model-parallel-size 4 --pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 5 "
+    "--context-parallel-size 2 --sequence-parallel --tp-comm-overlap --use-distributed-optimizer "
+    "--overlap-grad-reduce --overlap-param-gather --grad-reduce-in-bf16"
+)
+
+
+def changed(**changes):
+    made = json.loads(json.dumps(BASE))
+    for path, value in changes.items():
+        *inner, last = path.split("__")
+        at = made
+        for key in inner:
+            at = at.setdefault(key, {})
+        if value is None:
+            at.pop(last, None)
+        else:
+            at[last] = value
+    return made
+
+
+@pytest.fixture
+def convert(tmp_path):
+    def made(values, **more):
+        file = tmp_path / "train.yaml"
+        file.write_text(values if isinstance(values, str) else dump(values))
+        return convert_nemo(str(file), **{"vocab": 128256, **more})
+
+    return made
+
+
+def test_it_is_the_job_that_arguments_of_megatron_name(convert):
+    found = convert(LLAMA_70B).job
+    other = convert_megatron([MEGATRON], gpus=512, vocab=128256).job
+    assert found.job == other.job
+    assert model_text(found.architecture) == model_text(other.architecture)
+    assert estimate(found).step_s == estimate(other).step_s
+
+
+def test_the_command_writes_a_file_that_is_estimated_at_once(cli: Cli):
+    cli.write("train.yaml", LLAMA_70B)
+    found = cli("convert", "nemo", "train.yaml", "--vocab", "128256", "-o", "job.yaml")
+    assert found.returncode == 0, found.stderr
+    assert "Not modelled, and left out: model.megatron_amp_O2: true" in found.stderr
+    text = (cli.folder / "job.yaml").read_text()
+    assert re.search(r"gpus: 512 +# trainer.num_nodes: 64, trainer.devices: 8", text)
+    assert re.search(r"tensor: 4 +# model.tensor_model_parallel_size: 4", text)
+    assert read_job(str(cli.folder / "job.yaml")).job.virtual_stages == 5
+    assert json.loads(cli("estimate", "job.yaml", "--json").stdout)["estimate"]["fits"]
+    missing = cli("convert", "nemo", "train.yaml", "-o", "b.yaml")
+    assert missing.returncode == 2 and "--vocab" in missing.stderr
+
+
+def test_every_key_is_in_one_class():
+    names = [*KEYS.mapped, *KEYS.without_effect, *KEYS.not_modelled, *KEYS.refused]
+    assert len(names) == len(set(names))
+
+
+CHANGED = {
+    "trainer.num_nodes": {"trainer__num_nodes": 128},
+    "trainer.devices": {"trainer__devices": 4},
+    "trainer.precision": {"trainer__precision": "16-mixed"},
+    "model.micro_batch_size": {"model__micro_batch_size": 2},
+    "model.global_batch_size": {"model__global_batch_size": 1024},
+    "model.tensor_model_parallel_size": {"model__tensor_model_parallel_size": 8},
+    "model.pipeline_model_parallel_size": {"model__pipeline_model_parallel_size": 8},
+    "model.virtual_pipeline_model_parallel_size": {"model__virtual_pipeline_model_parallel_size": 10},
+    "model.context_parallel_size": {"model__context_parallel_size": 4},
+    "model.expert_model_parallel_size": {"model__num_moe_experts": 8, "model__expert_model_parallel_size": 4},
+    "model.sequence_parallel": {"model__sequence_parallel": False},
+    "model.encoder_seq_length": {"model__encoder_seq_length": 4096},
+    "model.num_layers": {"model__num_layers": 40},
+    "model.hidden_size": {"model__hidden_size": 4096},
+    "model.ffn_hidden_size": {"model__ffn_hidden_size": 16384},
+    "model.num_attention_heads": {"model__num_attention_heads": 32},
+    "model.num_query_groups": {"model__num_query_groups": 16},
+    "model.kv_channels": {"model__kv_channels": 64},
+    "model.hidden_dropout": {"model__hidden_dropout": 0.1},
+    "model.attention_dropout": {"model__attention_dropout": 0.1},
+    "model.make_vocab_size_divisible_by": {"model__make_vocab_size_divisible_by": 1024},
+    "model.override_vocab_size": {"model__override_vocab_size": 32000},
+    "model.activation": {"model__activation": "squared-relu"},
+    "model.position_embedding_type": {"model__position_embedding_type": "learned_absolute"},
+    "model.share_embeddings_and_output_weights": {"model__share_embeddings_and_output_weights": True},
+    "model.activations_checkpoint_granularity": {"model__activations_checkpoint_granularity": "selective"},
+    "model.activations_checkpoint_method": {
+        "model__activations_checkpoint_granularity": "full",
+        "model__activations_checkpoint_method": "block",
+        "model__activations_checkpoint_num_layers": 3,
+    },
+    "model.activations_checkpoint_num_layers": {
+        "model__activations_checkpoint_granularity": "full",
+        "model__activations_checkpoint_method": "uniform",
+        "model__activations_checkpoint_num_layers": 2,
+    },
+    "model.fp8": {"model__fp8": True},
+    "model.fp8_hybrid": {"model__fp8": True, "model__fp8_hybrid": True},
+    "model.fp8_e4m3": {"model__fp8": True, "model__fp8_e4m3": True},
+    "model.transformer_engine": {
+        "model__transformer_engine": False,
+        "model__mcore_gpt": False,
+        "model__use_flash_attention": False,
+    },
+    "model.use_flash_attention": {
+        "model__transformer_engine": False,
+        "model__mcore_gpt": False,
+        "model__use_flash_attention": False,
+    },
+    "model.ub_tp_comm_overlap": {"model__ub_tp_comm_overlap": False},
+    "model.overlap_p2p_comm": {"model__overlap_p2p_comm": False},
+    "model.optim.name": {"model__optim__name": "fused_adam"},
+    "model.optim.overlap_grad_sync": {"model__optim__overlap_grad_sync": False},
+    "model.optim.overlap_param_sync": {"model__optim__overlap_param_sync": False},
+    "model.optim.grad_sync_dtype": {"model__optim__grad_sync_dtype": "fp32"},
+    "model.num_moe_experts": {"model__num_moe_experts": 8},
+    "model.moe_router_topk": {"model__num_moe_experts": 8, "model__moe_router_topk": 1},
+    "model.window_size": {"model__window_size": [4095, 0]},
+    "model.tokenizer.type": {"model__tokenizer__type": "GPT2BPETokenizer"},
+    "model.fsdp": {"model__fsdp": True},
+    "model.fsdp_sharding_strategy": {"model__fsdp": True, "model__fsdp_sharding_strategy": "grad"},
+}
+SAME_JOB = {"model.fp8_hybrid", "model.fp8_e4m3"}
+"""Formats of 8 bits take the same time."""
+
+
+def outcome(convert, values, **more):
+    try:
+        found = convert(values, **more)
+    except SynclineError as problem:
+        return str(problem)
+    return found.job.job, model_text(found.job.architecture), found.warnings
+
+
+@pytest.mark.parametrize("name", KEYS.mapped)
+def test_every_mapped_key_changes_the_job(convert, name):
+    path = name.replace(".", "__")
+    whole = changed(**CHANGED[name])
+    before = BASE
+    for key in name.split("."):
+        before = before.get(key) if isinstance(before, dict) else None
+    bare = changed(**{**CHANGED[name], path: before})
+    more = {"vocab": None} if name in ("model.override_vocab_size", "model.tokenizer.type") else {}
+    assert (outcome(convert, whole, **more) != outcome(convert, bare, **more)) == (name not in SAME_JOB)
+
+
+@settings(max_examples=40)
+@given(
+    st.dictionaries(
+        st.sampled_from(sorted(each for each in (*KEYS.without_effect, *KEYS.not_modelled) if "." in each)),
+        st.one_of(st.booleans(), st.integers(1, 9), st.sampled_from(["a", "b c"])),
+        max_size=10,
+    )
+)
+def test_no_key_is_dropped(tmp_path_factory, more):
+    file = tmp_path_factory.mktemp("nemo") / "train.yaml"
+    names = {f"{name}x" if name.endswith(".") else name: value for name, value in more.items()}
+    values = changed(**{name.replace(".", "__"): value for name, value in names.items() if not _within(name)})
+    file.write_text(dump(values))
+    found = convert_nemo(str(file), vocab=128256)
+    listed = [each.partition(": ")[0] for some in found.left_out.values() for each in some]
+    told = sorted([*(each.partition(": ")[0] for each in found.mapped), *listed])
+    assert told == sorted(dict(_flat(values, "")))
+    loud = {name for name in names if name in KEYS.not_modelled and not _within(name) and names[name] is not False}
+    assert loud <= {each.partition(": ")[0] for each in found.left_out[NOT_MODELLED]}
+    assert not loud & {each.partition(": ")[0] for each in found.left_out[WITHOUT_EFFECT]}
+
+
+def _flat(values, before):
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{before}{key}.")
+        else:
+            yield f"{before}{key}", value
+
+
+def _within(name):
+    """Whether the base has keys below this name, or a value above it."""
+    flat = dict(_flat(BASE, ""))
+    return any(each.startswith(f"{name}.") or name.startswith(f"{each}.") for each in flat)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "said"),
+    [
+        ({"model__tensor_model_paralel_size": 8}, "model.tensor_model_paralel_size", "tensor_model_parallel_size"),
+        ({"model__own": 8}, "model.own", "--ignore model.own"),
+        ({"model__mcore_customization_config__x": 1}, "model.mcore_customization_config.x", "layers of its own"),
+        ({"model__activation": "swigl"}, "model.activation", "swiglu"),
+        ({"trainer__precision": 64}, "trainer.precision", "bf16"),
+        ({"model__optim__name": "sgd"}, "model.optim.name", "fused_adam"),
+        ({"model__num_layers": "${later}"}, "model.num_layers", "filled in when the job starts"),
+        ({"model__tensor_model_parallel_size": 3}, "cluster.gpus", "trainer.num_nodes"),
+    ],
+)
+def test_what_cannot_be_used_is_named_with_its_place(convert, changes, key, said):
+    with pytest.raises(SynclineError) as found:
+        convert(changed(**changes))
+    first = found.value.diagnostics[0]
+    assert first["key"].startswith(key) and said in json.dumps(first), first
+    assert first["place"]["line"] > 0
+    assert found.value.exit_status == 2
+
+
+def test_references_have_the_values_of_what_they_name(convert):
+    made = convert(changed(model__micro_batch_size="${model.num_moe_experts}", model__num_moe_experts=2))
+    assert made.job.job.micro_batch == 2
+    made = convert(changed(model__ffn_hidden_size="${multiply:4, ${.hidden_size}}"))
+    assert made.job.architecture.ffn == 4 * 8192
+    made = convert(changed(model__hidden_size="${training.model.ffn_hidden_size}"))
+    assert made.job.architecture.hidden == 28672
+    assert convert(changed(own=1), ignored=["own"]).left_out[AS_ASKED] == ("own: 1",)
