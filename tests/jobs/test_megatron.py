@@ -90,7 +90,8 @@ def test_mixtral_of_a_line_for_a_shell(tmp_path):
     assert made.job.recompute == "selective"
     assert made.job.gradient_bytes == 2
     assert made.architecture.vocab == 32000
-    assert found.left_out[NOT_MODELLED] == ("--moe-token-dispatcher-type alltoall",)
+    assert found.left_out[NOT_MODELLED] == ()
+    assert made.job.dispatcher == "all_to_all"
 
 
 def test_a_file_of_arguments(tmp_path):
@@ -192,7 +193,7 @@ CHANGED = {
     "recompute-granularity": "--recompute-granularity selective",
     "recompute-method": "--recompute-granularity full --recompute-method block --recompute-num-layers 4",
     "recompute-num-layers": "--recompute-granularity full --recompute-method uniform --recompute-num-layers 4",
-    "recompute-modules": "--recompute-granularity selective --recompute-modules moe_act",
+    "recompute-modules": "--recompute-granularity selective --recompute-modules mlp",
     "checkpoint-activations": "--checkpoint-activations",
     "checkpoint-num-layers": "--checkpoint-activations --checkpoint-num-layers 2",
     "activations-checkpoint-method": "--activations-checkpoint-method uniform",
@@ -213,6 +214,18 @@ CHANGED = {
     "qk-head-dim": "--multi-latent-attention --qk-head-dim 64",
     "qk-pos-emb-head-dim": "--multi-latent-attention --qk-pos-emb-head-dim 32",
     "v-head-dim": "--multi-latent-attention --v-head-dim 64",
+    "moe-token-dispatcher-type": "--num-experts 8 --moe-token-dispatcher-type flex",
+    "moe-enable-deepep": "--num-experts 8 --moe-enable-deepep",
+    "moe-flex-dispatcher-backend": "--num-experts 8 --moe-flex-dispatcher-backend deepep",
+    "enable-cuda-graph": "--enable-cuda-graph",
+    "external-cuda-graph": "--external-cuda-graph",
+    "cuda-graph-impl": "--cuda-graph-impl local",
+    "cuda-graph-scope": "--num-experts 8 --cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router",
+    "use-precision-aware-optimizer": "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
+    "exp-avg-dtype": "--use-precision-aware-optimizer --exp-avg-dtype fp8",
+    "exp-avg-sq-dtype": "--use-precision-aware-optimizer --exp-avg-sq-dtype fp8",
+    "overlap-moe-expert-parallel-comm": "--num-experts 8 --overlap-moe-expert-parallel-comm",
+    "fp8-output-proj": "--fp8-format hybrid --fp8-output-proj",
     "swiglu": "",
     "bf16": "",
     "untie-embeddings-and-output-weights": "",
@@ -322,9 +335,9 @@ def test_any_values_of_mapped_arguments_make_a_job_or_errors(pairs):
         ("--recompute-granularity ful", "--recompute-granularity", "full"),
         ("--optimizer sgd", "--optimizer", "adam"),
         (
-            "--recompute-granularity full --recompute-method block --recompute-num-layers 4",
-            "--recompute-num-layers",
-            "uniform",
+            "--recompute-granularity full --recompute-method block --recompute-num-layers 40",
+            "recompute_layers",
+            "1 to 32",
         ),
         ("--pipeline-model-parallel-size 3 --num-layers-per-virtual-pipeline-stage 4", "--num-layers", "divide"),
         ("--moe-layer-freq [0,1]*7 --num-experts 8", "--moe-layer-freq", "[0]*3+[1]*58"),
@@ -384,6 +397,14 @@ def test_an_unknown_value_says_why(tmp_path):
 # Defaults and rules of Megatron-LM, by hand
 
 
+def test_recomputation_of_blocks_groups_and_modules():
+    full = f"{BASE} --recompute-granularity full --recompute-num-layers 4 --recompute-method"
+    assert (job(f"{full} block").recompute_method, job(f"{full} block").recompute_layers) == ("block", 4)
+    assert (job(f"{full} uniform").recompute_method, job(f"{full} uniform").recompute_layers) == ("uniform", 4)
+    selective = job(f"{BASE} --recompute-granularity selective --recompute-modules core_attn mlp layernorm")
+    assert selective.recompute_modules == ["core_attention", "mlp", "layernorm"]
+
+
 def test_vocabularies_are_padded():
     """A multiple of 128 for each tensor-parallel rank: 51,200 of 50,257 for eight, as in the SC21 paper."""
     line = BASE.replace("--vocab-size 128256", "--vocab-file v.json --merge-file m.txt")
@@ -401,9 +422,13 @@ def test_the_width_of_an_mlp_without_an_argument():
 
 def test_layouts_of_pipelines():
     assert chunks("Et*3|(tt|)*2m|L") == ["Ettt", "tt", "tt", "m", "L"]
-    assert split_of(["Et", "tt", "tL"]) == "ends"
-    assert split_of(["Ett", "tt", "ttL"]) == "even"
-    assert split_of(["Ettt", "t"]) is None
+    assert split_of(["Et", "tt", "tL"]) == ("ends", True)
+    assert split_of(["Ett", "tt", "ttL"]) == ("even", True)
+    assert split_of(["Ettt", "tt", "tttL"]) == ("rest", False)
+    assert split_of(["Ett", "tt", "tL"]) == ("rest", True)
+    assert split_of(["Ettttt", "tL"]) is None
+    deepseek = chunks("Et*3|(tt|)*29m|L")
+    assert deepseek is not None and (len(deepseek), split_of(deepseek)) == (32, ("rest", False))
     assert chunks("x") is None
     assert chunks("(t)*99999|(t)*99999") is None
 

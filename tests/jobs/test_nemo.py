@@ -144,6 +144,8 @@ CHANGED = {
     "model.moe_router_topk": {"model__num_moe_experts": 8, "model__moe_router_topk": 1},
     "model.window_size": {"model__window_size": [4095, 0]},
     "model.tokenizer.type": {"model__tokenizer__type": "GPT2BPETokenizer"},
+    "model.enable_cuda_graph": {"model__enable_cuda_graph": True},
+    "model.moe_token_dispatcher_type": {"model__num_moe_experts": 8, "model__moe_token_dispatcher_type": "flex"},
     "model.fsdp": {"model__fsdp": True},
     "model.fsdp_sharding_strategy": {"model__fsdp": True, "model__fsdp_sharding_strategy": "grad"},
 }

@@ -101,6 +101,7 @@ def _communicates(how: Job, name: str) -> bool:
         "gradients": how.data * how.context > 1,
         "parameters": how.data * how.context > 1 and how.zero > 0,
         "pipeline": how.virtual_stages > 1,
+        "experts": how.expert > 1,
     }[name]
 
 

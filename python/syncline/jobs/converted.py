@@ -92,7 +92,7 @@ def _text(name: str, origin: str, lines: Sequence[Line], lists: Iterable[tuple[s
             yield f"{'  ' * depth}{path[depth]}:"
         open_ = path[:-1]
         line = by_path[path]
-        said = f"{'  ' * (len(path) - 1)}{path[-1]}: {dump(line.value).strip()}"
+        said = f"{'  ' * (len(path) - 1)}{dump({path[-1]: line.value}).strip()}"
         yield f"{said:<36}  # {_cut(line.why)}" if line.why else said
     for title, each in lists:
         if each:

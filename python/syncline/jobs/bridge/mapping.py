@@ -160,6 +160,7 @@ def _overlap(settings: Settings, put: Any, found: dict[str, Setting]) -> None:
         ("tp_comm_overlap", "model.tp_comm_overlap"),
         ("overlap_grad_reduce", "ddp.overlap_grad_reduce"),
         ("overlap_param_gather", "ddp.overlap_param_gather"),
+        ("overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm"),
     ):
         above = f"comm_overlap.{name}"
         key = above if settings.raw(above) is not None else below

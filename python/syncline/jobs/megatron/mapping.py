@@ -43,6 +43,7 @@ def map_settings(settings: Settings, given: Given) -> None:
     _zero(settings, given, tensor)
     _batch(settings, given, tensor)
     _training(settings)
+    _kernels(settings)
     _overlap(settings)
     _other(settings)
 
@@ -314,8 +315,11 @@ def _stages(settings: Settings, pipeline: int) -> None:
             settings.bad("pipeline-model-parallel-layout", "chunks of equal numbers of layers, such as Et|tt|tt|tL")
         else:
             virtual = len(parts) // pipeline
-            split, names = shape, (*names, "pipeline-model-parallel-layout")
+            (split, exact), names = shape, (*names, "pipeline-model-parallel-layout")
             settings.put("parallel.split", split, "pipeline-model-parallel-layout")
+            if not exact:
+                many = -(-layers // len(parts))
+                settings.warnings.append(f"the layout counts as chunks of {many} layers, the last of the rest")
     elif split:
         settings.put("parallel.split", "ends", *_ENDS)
     if virtual is not None and virtual > 1:
@@ -461,10 +465,6 @@ def _precision(settings: Settings) -> None:
         settings.put("gradients", "fp32", "accumulate-allreduce-grads-in-fp32", note=note)
 
 
-_MODULES = ("core_attn",)
-"""What selective recomputation of Megatron recomputes by default."""
-
-
 def _recompute(settings: Settings) -> None:
     old = settings.flag("checkpoint-activations") or settings.has("activations-checkpoint-method")
     granularity = settings.word("recompute-granularity", "full", "selective")
@@ -488,39 +488,78 @@ def _recompute(settings: Settings) -> None:
         "checkpoint-num-layers",
     )
     if granularity == "full" or old:
-        if method == "block":
-            _blocks(settings, count, names)
-            return
         settings.put("recompute", "full", *names)
-        if (count or 1) > 1:
-            settings.warnings.append(f"{settings.said(*names[2:3])}: estimates keep the input of every layer")
+        if method == "block" or (count or 1) > 1:
+            settings.put("recompute_method", method or "uniform", *names)
+            settings.put("recompute_layers", count or 1, *names)
     elif selective:
-        settings.put("recompute", "selective", "recompute-activations", "recompute-granularity", "recompute-modules")
-        more = [str(each) for each in modules or () if str(each) not in _MODULES]
-        if more:
-            settings.warnings.append(f"recomputation of {', '.join(more)} is not modelled")
+        settings.put("recompute", "selective", "recompute-activations", "recompute-granularity")
+        given = [_MODULES.get(str(each), str(each)) for each in modules or ()]
+        if unknown := [each for each in given if each not in _MODULES.values()]:
+            settings.warnings.append(f"recomputation of {', '.join(unknown)} is not modelled")
+        if known := [each for each in given if each in _MODULES.values()]:
+            settings.put("recompute_modules", known, "recompute-modules")
     else:
         settings.put("recompute", "none")
 
 
-def _blocks(settings: Settings, count: int | None, names: tuple[str, ...]) -> None:
-    """Recomputation of some layers of each stage, which estimates have if these are all."""
-    layers, pipeline = settings.whole("num-layers") or 1, settings.whole("pipeline-model-parallel-size", 1) or 1
-    if (count or 1) * pipeline >= layers:
-        settings.put("recompute", "full", *names)
+_MODULES: Mapping[str, str] = {
+    "core_attn": "core_attention",
+    **{name: name for name in ("layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")},
+}
+"""Parts of layers that selective recomputation of Megatron Core recomputes, and their names in job files."""
+
+
+def _kernels(settings: Settings) -> None:
+    """CUDA graphs, and what sends tokens to experts."""
+    experts = settings.has("num-experts") or settings.has("num-moe-experts")
+    kind = settings.word("moe-token-dispatcher-type", "alltoall", "allgather", "flex", "alltoall_seq")
+    deep, backend = settings.flag("moe-enable-deepep"), settings.word("moe-flex-dispatcher-backend")
+    if experts and (kind == "flex" or deep):
+        names = ("moe-token-dispatcher-type", "moe-enable-deepep", "moe-flex-dispatcher-backend")
+        settings.put("dispatcher", "fused", *names)
+    elif experts and kind is not None:
+        settings.put("dispatcher", "all_to_all", "moe-token-dispatcher-type")
+        if kind == "allgather":
+            settings.warnings.append("the dispatcher allgather counts as an all-to-all")
+    elif backend is not None and experts:
+        settings.warnings.append(f"{settings.said('moe-flex-dispatcher-backend')} needs the dispatcher flex")
+    _graphs(settings, experts=experts)
+    if settings.flag("fp8-output-proj"):
+        settings.put("narrow_output", settings.has("fp8-format"), "fp8-output-proj")
+    types = [settings.word(name, *_MOMENTS, default="fp32") for name in ("exp-avg-dtype", "exp-avg-sq-dtype")]
+    if settings.flag("use-precision-aware-optimizer"):
+        names = ("exp-avg-dtype", "exp-avg-sq-dtype", "use-precision-aware-optimizer")
+        settings.put("moments", _MOMENTS[types[0] or "fp32"], *names)
+        if types[0] != types[1]:
+            settings.warnings.append("both moments of Adam count with the type of the first one (`exp-avg-dtype`)")
+
+
+_MOMENTS: Mapping[str, str] = {"fp32": "fp32", "fp16": "bf16", "bf16": "bf16", "fp8": "8bit"}
+"""Types of Adam's moments, and their names in job files."""
+_WHOLE = ("full", "full_iteration")
+"""Scopes of CUDA graphs that are whole layers or steps."""
+
+
+def _graphs(settings: Settings, *, experts: bool) -> None:
+    kind = settings.word("cuda-graph-impl", "none", "local", "transformer_engine", "full_iteration")
+    on = any([settings.flag("enable-cuda-graph"), settings.flag("external-cuda-graph")])
+    scope = settings.raw("cuda-graph-scope")
+    if kind in (None, "none") and not on:
         return
-    settings.problem(
-        "recompute-num-layers" if settings.has("recompute-num-layers") else "recompute-method",
-        "estimates recompute all layers of a stage, or none",
-        allowed=f"{-(-layers // pipeline)} layers",
-        help="write --recompute-method uniform to estimate that all are recomputed, or leave out recomputation",
-    )
+    parts = [str(each) for each in (scope if isinstance(scope, list) else [scope] if scope else [])]
+    whole = kind == "full_iteration" or not parts or any(each in _WHOLE for each in parts) or not experts
+    names = ("cuda-graph-impl", "enable-cuda-graph", "external-cuda-graph", "cuda-graph-scope")
+    settings.put("graphs", "full" if whole else "partial", *names)
 
 
 def _overlap(settings: Settings) -> None:
     settings.put("overlap.tensor", settings.flag("tp-comm-overlap"), "tp-comm-overlap")
     settings.put("overlap.gradients", settings.flag("overlap-grad-reduce"), "overlap-grad-reduce")
     settings.put("overlap.parameters", settings.flag("overlap-param-gather"), "overlap-param-gather")
+    if settings.flag("overlap-moe-expert-parallel-comm"):
+        experts = settings.has("num-experts") or settings.has("num-moe-experts")
+        settings.put("overlap.experts", experts, "overlap-moe-expert-parallel-comm")
     off = settings.flag("no-overlap-p2p-communication")
     old = any(settings.has(name) for name in arguments().known.legacy)
     interleaved = any(line.path == ("parallel", "virtual_stages") for line in settings.lines)

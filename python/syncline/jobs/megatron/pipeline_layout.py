@@ -28,8 +28,21 @@ def chunks(text: str) -> list[str] | None:
     return plain.split("|")
 
 
-def split_of(parts: list[str]) -> str | None:
-    """The ``split`` of a job file that has these chunks; None if none has."""
-    if len({part.count("t") for part in parts}) == 1 and not any("m" in part for part in parts):
-        return "even"
-    return "ends" if len({len(part) for part in parts}) == 1 else None
+def split_of(parts: list[str]) -> tuple[str, bool] | None:
+    """The ``split`` of a job file that has these chunks, and whether it has them exactly; None if none is near.
+
+    ``rest`` stands for layouts whose chunks have one layer more than equal ones at most.
+    """
+    layers = [part.count("t") for part in parts]
+    if len(set(layers)) == 1 and not any("m" in part for part in parts):
+        return "even", True
+    if len({len(part) for part in parts}) == 1:
+        return "ends", True
+    each, left = -(-sum(layers) // len(layers)), sum(layers)
+    wanted = []
+    for _ in layers[:-1]:
+        wanted.append(min(each, left))
+        left -= wanted[-1]
+    if layers == [*wanted, left]:
+        return "rest", True
+    return ("rest", False) if max(layers) <= each + 1 else None

@@ -44,6 +44,8 @@ SAME: Mapping[str, str] = {
     "model.moe_router_topk": "moe-router-topk",
     "model.window_size": "window-size",
     "model.tokenizer.type": "tokenizer-type",
+    "model.moe_token_dispatcher_type": "moe-token-dispatcher-type",
+    "model.enable_cuda_graph": "enable-cuda-graph",
 }
 """Keys whose values are those of an argument of Megatron-LM."""
 _ZERO = ("model.activations_checkpoint_num_layers", "model.override_vocab_size")
