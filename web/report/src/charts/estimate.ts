@@ -180,7 +180,7 @@ export function estimateMemory(data: MemoryData): View {
   const peakAt = data.stages.map((_, stage) =>
     data.time[stage].reduce((best, __, point) => (total(stage, point) > total(stage, best) ? point : best), 0),
   );
-  const colours = (look: Look) => [look.wait, look.faint, look.skew, look.memory, look.compute, look.exposed, look.bubble, ...look.parts];
+  const colours = (look: Look) => [look.wait, look.faint, look.skew, look.memory, look.compute, look.dims[5], look.bubble, look.parts[0], look.exposed, look.parts[2]];
   const end = Math.max(...data.time.map((each) => each[each.length - 1] ?? 0), 1e-12);
   const { factor, unit } = timeUnit(end);
   const used = () => data.kinds.map((_, kind) => kind).filter((kind) => data.bytes[shown][kind].some((value) => value > 0));
