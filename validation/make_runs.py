@@ -642,7 +642,7 @@ def dgxc(folder: Path) -> list[Row]:
         rows.append(
             made(
                 *("dgxc", at, model, cluster, gpus),
-                **common,
+                **(common | {"calibrates": ""} if jax else common),
                 framework="maxtext" if jax else "megatron",
                 layers=layers if layers and layers != LAYERS.get(model) else None,
                 tp=tp,
@@ -657,7 +657,8 @@ def dgxc(folder: Path) -> list[Row]:
                 global_batch=whole(at["gbs"]),
                 sequence=whole(at["seq"]),
                 precision=at["precision"].lower(),
-                recompute=None if experts or jax else "none",
+                recompute="full" if jax else None if experts else "none",
+                recompute_modules="all but qkv" if jax else "",
                 step_s=float(at["step_time_s"]),
                 mfu=float(at["mfu_reported"].rstrip("%")) if at["mfu_reported"] else None,
                 reading="; ".join(readings),

@@ -81,6 +81,41 @@ def test_a_row_may_name_another_library_than_the_software_takes():
         assert seconds(triton, attention_library=software) == seconds(triton)
 
 
+def test_lasting_load_slows_products_of_16_bits_alone():
+    machine = CLUSTERS["dgx-h100"]
+    slow = machine.model_copy(update={"sustained": 0.46})
+    run = Run.model_validate({**GOOD, "model": "llama3-8b", "tp": 1, "pp": 1, "cp": 1, "gpus": 8, "global_batch": 8})
+    for precision, ratio in (("bf16", 2.0), ("fp8", 1.0)):
+        run = run.model_copy(update={"precision": precision})
+        parts = [
+            estimator(run, MODELS[run.model], each).step(Software().model_dump_json())[0] for each in (machine, slow)
+        ]
+        assert parts[1]["products"] == pytest.approx(ratio * parts[0]["products"])
+
+
+def test_a_large_product_runs_at_the_rate_that_a_machine_was_measured_at():
+    """SimuMax's B200: 4,096 tokens of Llama 3 70B's feed-forward block run at 0.487 of 2,250 TFLOP/s."""
+    run = Run.model_validate(
+        {**GOOD, "cluster": "b200-simumax", "model": "llama3-70b", "layers": 4, "sequence": 4096, "micro_batch": 1}
+        | {"tp": 1, "pp": 1, "cp": 1, "gpus": 8, "global_batch": 8}
+    )
+    parts, _ = estimator(run, MODELS[run.model], CLUSTERS[run.cluster]).step(Software().model_dump_json())
+    layer = 8192 * 8192 * 2 + 2 * 8192 * 1024 + 3 * 8192 * 28672
+    rate = 6 * 4 * layer * 4096 / parts["products"]
+    assert rate == pytest.approx(0.487 * 2250e12, rel=0.06)
+
+
+def test_recomputation_but_for_queries_keys_and_values():
+    """MaxText's save_qkv_proj, by hand: forward products again, but the first and the last of each layer."""
+    kept = job(model="llama3-70b", layers=4, gpus=1, tp=1, pp=1, cp=1, global_batch=1, recompute="none")
+    policy = {"recompute": "full", "recompute_modules": "all but qkv"}
+    again = job(model="llama3-70b", layers=4, gpus=1, tp=1, pp=1, cp=1, global_batch=1, **policy)
+    plain, more = (each.step(Software().model_dump_json())[0]["products"] for each in (kept, again))
+    widths = {"qkv": 10240, "out": 8192, "up": 2 * 28672, "down": 28672}
+    part = (widths["out"] + widths["up"]) / sum(widths.values()) / 3
+    assert more / plain - 1 == pytest.approx(part, rel=0.1)
+
+
 def test_constants_are_found_again():
     true = {"products": 0.83, "attention": 0.7, "layer_cpu_s": 3e-3}
     jobs = [

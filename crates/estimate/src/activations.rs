@@ -58,6 +58,11 @@ pub(crate) fn layer_activations(
             let token = Token { again: job.modules_again(), ..token };
             tokens * (token.attention() + token.feed_forward(experts))
         }
+        Recompute::ExceptQkv => {
+            let first =
+                layer_work(model, job, layer).linears.first().map_or(0, |each| each.tokens * each.outputs);
+            (input + HALF * first as f64).min(whole)
+        }
         Recompute::Operators => {
             let products: u64 = layer_work(model, job, layer)
                 .linears

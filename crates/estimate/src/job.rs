@@ -181,6 +181,8 @@ pub enum Recompute {
     Operators,
     /// Whole layers, of which only the inputs are kept.
     Full,
+    /// Whole layers, of which the inputs, queries, keys and values are kept (`MaxText`'s policy `save_qkv_proj`).
+    ExceptQkv,
 }
 
 const fn four() -> u8 {

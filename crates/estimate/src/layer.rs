@@ -96,6 +96,14 @@ impl<C: Costs> Setting<'_, C> {
         match self.job.recompute {
             Recompute::Full if again => backward += forward,
             Recompute::Selective => backward += self.parts_again(&work, &forward),
+            Recompute::ExceptQkv => {
+                // The first product of a layer is kept. Nothing needs the outputs of the last one, which a compiler leaves out.
+                let ends = [work.linears.first(), work.linears.last()];
+                let kept =
+                    ends.into_iter().flatten().map(|each| self.product(Product::Forward, each)).sum::<f64>();
+                backward += forward;
+                backward.products -= kept;
+            }
             Recompute::Operators => {
                 backward.products += forward.products / 2.0;
                 backward.element_wise += forward.element_wise;
@@ -104,11 +112,11 @@ impl<C: Costs> Setting<'_, C> {
         }
         // The processor launches kernels while the accelerator computes; it is late where kernels are short.
         let passes = if again { 4.0 / 3.0 } else { 1.0 };
-        let least = self.launching(&work) * passes;
-        backward.launch = (least - forward.seconds() - backward.seconds()).max(0.0);
+        let mut least = self.launching(&work) * passes;
         if self.job.pipeline > 1 && self.job.ranks() > self.cluster.domain {
-            backward.launch += self.software.staged_layer_s * f64::from(self.job.tensor);
+            least += self.software.staged_layer_s * f64::from(self.job.tensor);
         }
+        backward.launch = (least - forward.seconds() - backward.seconds()).max(0.0);
         Layer { forward, backward, weight_s }
     }
 
@@ -172,6 +180,15 @@ impl<C: Costs> Setting<'_, C> {
         (pass, weight_s)
     }
 
+    /// The rate of products in a precision over that of the measured kernels.
+    pub(crate) fn rate(&self, precision: Precision) -> f64 {
+        if precision.converts() {
+            self.software.narrow_products
+        } else {
+            self.software.products * self.cluster.sustained
+        }
+    }
+
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
         let Linear { tokens, inputs, outputs, groups, .. } = *linear;
         let (m, n, k) = match product {
@@ -181,7 +198,7 @@ impl<C: Costs> Setting<'_, C> {
         };
         let precision = self.job.precision;
         let grouped = if groups > 1 && !self.job.fused_experts { self.software.expert_products } else { 1.0 };
-        self.costs.product(product, precision, m, n, k, groups) / (self.software.rate(precision) * grouped)
+        self.costs.product(product, precision, m, n, k, groups) / (self.rate(precision) * grouped)
     }
 
     pub(crate) fn attention(&self, work: &LayerWork, backward: bool) -> f64 {

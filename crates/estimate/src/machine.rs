@@ -98,22 +98,23 @@ pub trait Costs {
     fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64;
 }
 
-/// The cluster's shape.
+/// The cluster's shape, and its accelerators under load.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cluster {
-    /// Ranks that NVLink joins.
+    /// Ranks that `NVLink` joins.
     pub domain: u32,
+    /// Rate of matrix products of 16 bits under lasting load over that of the measured kernels, which ran in short bursts.
+    pub sustained: f64,
 }
 
 /// Constants of the software that trains, and of the machine under its load.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Software {
-    /// Rate of matrix products of 16 bits in training over that of the measured kernels, which ran in short bursts and alone,
-    /// at the clock that the power of one kernel allows.
+    /// Rate of matrix products of 16 bits in training over that of the measured kernels under lasting load, alone.
     pub products: f64,
-    /// The same for products of 8 and 4 bits.
+    /// Rate of products of 8 and 4 bits in training over that of the measured kernels.
     pub narrow_products: f64,
     /// The same for the products of experts, which one kernel computes for all experts of a rank.
     pub expert_products: f64,
@@ -130,8 +131,8 @@ pub struct Software {
     pub fused_accumulation: bool,
     /// Least time of a layer, forward and backward: that of the processor that launches its kernels, seconds.
     pub layer_cpu_s: f64,
-    /// By how much a layer takes longer, forward and backward and for each tensor-parallel rank, if the stages of the pipeline
-    /// are in several NVLink domains, seconds. Measured with nanotron, whose reason is unknown; 0 for others.
+    /// What adds to that time, for each tensor-parallel rank, if the stages of the pipeline are in several NVLink domains,
+    /// seconds. Measured with nanotron, whose reason is unknown; 0 for others.
     pub staged_layer_s: f64,
     /// Part of the time of tensor-parallel collectives that is not hidden where they overlap.
     pub tensor_exposed: f64,
@@ -151,13 +152,6 @@ pub struct Software {
     pub data_exposed: f64,
     /// Part of the time of messages between stages that is not hidden where they overlap.
     pub pipeline_exposed: f64,
-}
-
-impl Software {
-    /// The rate of products in a precision over that of the measured kernels.
-    pub const fn rate(&self, precision: Precision) -> f64 {
-        if precision.converts() { self.narrow_products } else { self.products }
-    }
 }
 
 /// What software allocates beyond what training needs, and what it could keep divided but does not.

@@ -538,9 +538,10 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
                         continue;
                     }
                     let (m, n, k) = sizes(product, &linear);
-                    let each_s = setting.costs.product(product, Precision::Bf16, m, n, k, 1)
-                        / setting.software.products;
-                    add(multiplied("output layer", product, Precision::Bf16, times, each_s, &linear));
+                    let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
+                    let each_s =
+                        setting.costs.product(product, precision, m, n, k, 1) / setting.rate(precision);
+                    add(multiplied("output layer", product, precision, times, each_s, &linear));
                 }
                 let bytes = setting.software.logit_bytes * (job.tokens() * vocab) as f64;
                 add(moved(

@@ -260,9 +260,8 @@ impl<C: Costs> Setting<'_, C> {
         let vocab = self.model.vocab.div_ceil(u64::from(job.tensor));
         let hidden = self.model.hidden;
         let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
-        let product = |product, m, n, k| {
-            self.costs.product(product, precision, m, n, k, 1) / self.software.rate(precision)
-        };
+        let product =
+            |product, m, n, k| self.costs.product(product, precision, m, n, k, 1) / self.rate(precision);
         let logits = self.costs.memory(self.software.logit_bytes * (tokens * vocab) as f64);
         let forward = product(Product::Forward, tokens, vocab, hidden);
         let mut output = logits + forward + product(Product::InputGradient, tokens, hidden, vocab);

@@ -133,4 +133,4 @@ pub const PLAIN: Software = Software {
 };
 
 /// Servers of eight.
-pub const SERVERS: Cluster = Cluster { domain: 8 };
+pub const SERVERS: Cluster = Cluster { domain: 8, sustained: 1.0 };

@@ -2,7 +2,7 @@
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use syncline_estimate::work::layer_work;
-use syncline_estimate::{Job, Model, Recompute, Software, estimate};
+use syncline_estimate::{Cluster, Job, Model, Precision, Recompute, Software, estimate};
 
 #[test]
 fn a_step_has_the_operations_of_the_formula() {
@@ -60,6 +60,47 @@ fn a_processor_that_launches_slowly_sets_the_pace() {
     let job = Job { recompute: Recompute::Full, ..job };
     let again = estimate(&gpt3(), &job, SERVERS, &software, &Counting::default());
     assert!((again.stage.seconds() / step.stage.seconds() - 4.0 / 3.0).abs() < 1e-12);
+}
+
+#[test]
+fn stages_on_several_servers_pace_a_layer_that_computes_for_a_shorter_time() {
+    let model = Model { layers: 8, ..gpt3() };
+    let staged = |tensor: u32, software: &Software| {
+        let job = Job { tensor, pipeline: 8, data: 8, micro_batches: 8, ..single(2048) };
+        estimate(&model, &job, SERVERS, software, &Counting::default()).stage
+    };
+    // Each of the tensor-parallel ranks adds to the least time; a layer that takes longer hides it.
+    let slow = Software { layer_cpu_s: 1e20, staged_layer_s: 1e20, ..PLAIN };
+    assert!((staged(4, &slow).seconds() / (8.0 * 5e20) - 1.0).abs() < 1e-9);
+    assert!(staged(4, &Software { staged_layer_s: 1.0, ..PLAIN }).launch == 0.0);
+}
+
+#[test]
+fn recomputation_may_keep_queries_keys_and_values() {
+    let step = |recompute| {
+        let job = Job { recompute, ..single(2048) };
+        estimate(&gpt3(), &job, SERVERS, &PLAIN, &Counting::default()).stage
+    };
+    let (none, full, kept) = (step(Recompute::None), step(Recompute::Full), step(Recompute::ExceptQkv));
+    // Of 12 parts of a layer's products, queries, keys and values are 3, and nothing needs the output of the last 4.
+    let forward = full.products - none.products;
+    assert!(((kept.products - none.products) / forward - 5.0 / 12.0).abs() < 1e-12);
+    assert_eq!(kept.attention, full.attention);
+}
+
+#[test]
+fn products_of_16_bits_slow_down_under_lasting_load() {
+    let step = |cluster, precision| {
+        let job = Job { precision, ..single(2048) };
+        estimate(&gpt3(), &job, cluster, &PLAIN, &Counting::default())
+    };
+    let slow = Cluster { sustained: 0.5, ..SERVERS };
+    for (precision, ratio) in [(Precision::Bf16, 2.0), (Precision::Fp8, 1.0)] {
+        let (plain, slowed) = (step(SERVERS, precision), step(slow, precision));
+        assert_eq!(slowed.stage.products, ratio * plain.stage.products);
+        // Logits have 16 bits.
+        assert!(slowed.ends_s > plain.ends_s);
+    }
 }
 
 #[test]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Count = Annotated[int, Field(ge=1, lt=1 << 32)]
 Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
-Recompute: TypeAlias = Literal["none", "selective", "operators", "full"]
+Recompute: TypeAlias = Literal["none", "selective", "operators", "except_qkv", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
 Module: TypeAlias = Literal["core_attention", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
 Split: TypeAlias = Literal["even", "ends", "rest", "cost"]

@@ -33,18 +33,24 @@ class Measured:
     """The machine of NCCL."""
     cluster: str
     """The cluster, by its name in ``data/clusters.yaml``, whose servers are those that are sold."""
+    sustained: float = 1.0
+    """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
+    measured kernels, which ran in short bursts."""
 
 
 MEASURED: Mapping[str, Measured] = {
     "A100-SXM4-40GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
     "A100-SXM4-80GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
-    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", "dgx-h100"),
-    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200"),
-    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200"),
-    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72"),
+    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", "dgx-h100", 0.92),
+    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200", 0.964),
+    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", 0.92),
+    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", 0.92),
 }
 """Accelerators that estimates can be made for. An H200 has the kernels of an H100 with faster memory, and a GB200 those
-of a B200."""
+of a B200.
+
+`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200 and GB200 is
+assumed: as an H100. An A100 throttles little: its measured kernels already hold it."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +69,8 @@ class Machine:
     """Rate of that memory, in bytes per second."""
     used: int | None = None
     """How many accelerators of a domain jobs use that need several; without it, all."""
+    sustained: float | None = None
+    """Rate of matrix products under lasting load, if it was measured on this cluster; else that of :data:`MEASURED`."""
 
     def texts(self) -> tuple[str, str, float, str]:
         """Text and name of the file of kernel models, the ratio of memory rates, and NCCL's machine: for the core."""
@@ -72,7 +80,8 @@ class Machine:
 
     def cluster(self) -> str:
         """The cluster for the core."""
-        return json.dumps({"domain": self.used or self.domain})
+        sustained = MEASURED[self.accelerator].sustained if self.sustained is None else self.sustained
+        return json.dumps({"domain": self.used or self.domain, "sustained": sustained})
 
     def _nccl(self) -> str:
         """NCCL's constants within a domain, and this cluster's network."""
@@ -111,6 +120,7 @@ def of_cluster(cluster: Cluster) -> Machine:
         cluster.memory_bytes or card.memory_bytes,
         cluster.memory_bytes_per_s or card.memory_bytes_per_s,
         cluster.domain_in_use,
+        cluster.sustained,
     )
 
 

@@ -28,9 +28,9 @@ class Software(Strict):
     """Constants of software, and of an accelerator under its load. Defaults are those of kernels that run alone."""
 
     products: _Rate = 1.0
-    """Rate of matrix products of 16 bits in training, over that of the measured kernels: they ran in short bursts."""
+    """Rate of matrix products of 16 bits in training, over that of the measured kernels under lasting load."""
     narrow_products: _Rate = 1.0
-    """The same for products of 8 and 4 bits."""
+    """Rate of products of 8 and 4 bits in training, over that of the measured kernels, which ran in short bursts."""
     expert_products: _Rate = 1.0
     """The same for the products of experts, besides."""
     attention: _Rate = 1.0
@@ -46,7 +46,7 @@ class Software(Strict):
     layer_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Time in which the processor launches the kernels of a layer, forward and backward, in seconds."""
     staged_layer_s: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """By how much a layer takes longer for each tensor-parallel rank, if stages are in several NVLink domains."""
+    """What adds to that time for each tensor-parallel rank, if stages are in several NVLink domains, in seconds."""
     tensor_exposed: _Part = 0.3
     """Part of tensor-parallel collectives that is not hidden where they overlap."""
     dispatch: _Part = 1.0

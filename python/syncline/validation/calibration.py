@@ -82,10 +82,10 @@ CALIBRATIONS: Mapping[str, Calibration] = {
     ),
     "megatron": Calibration(
         "h100",
-        ("megatron", "maxtext"),
+        ("megatron",),
         ("H100", "H200", "B200", "GB200"),
         # The last two are set by hand: few rows depend on them.
-        Software(products=0.8, narrow_products=0.9, attention_library="cudnn", expert_exposed=0.1, partial_graphs=0.8),
+        Software(products=0.9, narrow_products=0.9, attention_library="cudnn", expert_exposed=0.1, partial_graphs=0.8),
         (
             "products",
             "narrow_products",
@@ -96,12 +96,19 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         ),
         ("expert_products", "expert_cpu_s", "each_expert_cpu_s", "expert_element_wise"),
     ),
+    "maxtext": Calibration(
+        "",
+        ("maxtext",),
+        ("H100", "H200", "B200", "GB200"),
+        Software(attention_library="cudnn", element_wise=1.5),
+        (),
+    ),
     "nanotron": Calibration(
         "nanotron",
         ("nanotron",),
         ("H100",),
         Software(
-            products=0.8,
+            products=0.87,
             attention_library="flash-attention-2",
             fused_accumulation=False,
             element_wise=3.0,
@@ -109,7 +116,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
             layer_cpu_s=4e-3,
             staged_layer_s=2e-3,
         ),
-        ("element_wise", "logit_bytes", "layer_cpu_s", "staged_layer_s", "tensor_exposed"),
+        ("element_wise", "logit_bytes", "layer_cpu_s", "staged_layer_s", "tensor_exposed", "data_exposed"),
     ),
     "llm-foundry": Calibration(
         "fsdp",
@@ -197,13 +204,18 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
             frameworks=list(calibration.frameworks),
             accelerators=list(calibration.accelerators),
             constants=jobs.constants(without),
-            calibrated=f"rows of runs.csv with `{calibration.rows}` in `calibrates`",
+            calibrated=_source(calibration),
             rows=sum(job.model != without for job in jobs.dense),
             errors=errors[0],
             expert_rows=sum(job.model != without for job in jobs.experts),
             expert_errors=errors[1],
         )
     return sets
+
+
+def _source(calibration: Calibration) -> str:
+    """What a set is fitted to."""
+    return f"rows of runs.csv with `{calibration.rows}` in `calibrates`" if calibration.fitted else "nothing"
 
 
 @dataclass(frozen=True)

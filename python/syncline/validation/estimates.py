@@ -30,6 +30,8 @@ def job(run: Run) -> Job:
     recompute: Recompute = run.recompute or "none"
     if recompute == "selective" and run.recompute_modules == "operators":
         recompute = "operators"
+    if recompute == "full" and run.recompute_modules == "all but qkv":
+        recompute = "except_qkv"
     return Job(
         tensor=run.tp,
         sequence_parallel=run.sequence_parallel,
