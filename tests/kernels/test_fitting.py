@@ -159,6 +159,7 @@ def test_tables_of_the_measuring_command_are_read(tmp_path: Path) -> None:
 def test_attention_of_several_libraries_counts_by_the_fastest(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(
+        "# schema: syncline-kernels/1\n"
         "operation,pass,backend,data_type,batch,sequence,heads,kv_heads,head_dim,value_head_dim,causal,seconds\n"
         "attention,forward,flash,bf16,1,512,8,8,128,128,true,3e-05\n"
         "attention,forward,cudnn,bf16,1,512,8,8,128,128,true,2e-05\n"
@@ -173,18 +174,18 @@ def test_attention_of_several_libraries_counts_by_the_fastest(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "accelerator", "message"),
     [
-        ("a,b\n1,2\n", "H100", "the table holds no measured kernels"),
-        ("operation,seconds\n", "H100", "the table has no rows"),
-        ("operation,seconds,m\ngemm,1,x\n", "H100", "row 1 is malformed"),
-        ("operation,seconds\ngemm,1\n", None, "a model is of one accelerator"),
-        ("operation,seconds\ngemm,1\n", "H1000", "no such accelerator"),
+        ("operation,seconds\n", "H100", "the file has no kernel below its header"),
+        ("operation,seconds,m\ngemm,1,x\n", "H100", "value not allowed for `m`"),
+        ("operation,seconds\ncopy,1\n", None, "a model is of one accelerator"),
+        ("operation,seconds\ngemm,1\n", "H100", "a row of gemm without m"),
+        ("operation,seconds,batch,sequence\nattention,1,1,1\n", "H100", "a row of attention without heads"),
     ],
 )
 def test_tables_that_cannot_be_used_are_refused(
     tmp_path: Path, text: str, accelerator: str | None, message: str
 ) -> None:
     path = tmp_path / "rows.csv"
-    path.write_text(text)
+    path.write_text(f"# schema: syncline-kernels/1\n{text}")
     with pytest.raises(SynclineError) as refused:
         read([str(path)], accelerator)
     assert refused.value.diagnostics[0]["message"] == message
@@ -195,7 +196,7 @@ def test_a_table_of_all_families_becomes_a_file_of_all_models(tmp_path: Path) ->
     # other layouts are slower by 10 and 20 %, grouped products by 30 %, and the memory reaches 3 TB/s.
     h100, random = kernels.load("H100"), np.random.default_rng(1)
     header = "operation,pass,backend,data_type,layout,m,n,k,groups,batch,sequence,heads,kv_heads,head_dim,causal,bytes"
-    lines = [f"{header},seconds"]
+    lines = ["# schema: syncline-kernels/1", f"{header},seconds"]
     for number in range(600):
         m, n, k = (int(size) for size in np.exp(random.uniform(np.log(64), np.log(16384), 3)))
         layout, factor = (("nt", 1.0), ("nn", 1.1), ("tn", 1.2))[number % 3 if number >= 300 else 0]

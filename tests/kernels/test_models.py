@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from statistics import median
 
@@ -128,3 +129,45 @@ def test_a_file_that_holds_no_models_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_missing_is_named():
     with pytest.raises(SynclineError, match="no such file"):
         kernels.load("none.json")
+
+
+def test_the_screen_says_what_its_numbers_mean():
+    from syncline.kernels.screen import MEANINGS, screen
+    from syncline.terminal.streams import as_text
+
+    for name in ("H100", "GB200"):
+        models = kernels.load(name)
+        text = as_text(screen(models, 100), 100)
+        assert "|predicted / measured - 1|" in text and "extrapolation" in text
+        assert "rate of the memory" in text and "TFLOP/s at the highest clock" in " ".join(text.split())
+        constants = [
+            *models.document["gemm"].values(),
+            *(each["forward"] for each in models.document["attention"].values()),
+        ]
+        assert all(key in MEANINGS for section in constants for key in section["constants"])
+    assert "Models of B200-SXM-180GB, with the same memory" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_screen_fits_its_terminal(width):
+    from syncline.kernels.screen import screen
+    from syncline.terminal.streams import as_text
+
+    assert max(map(len, as_text(screen(kernels.load("B200"), width), width).splitlines())) <= width
+
+
+def test_no_kernel_is_faster_than_the_peak_of_its_accelerator():
+    """By operations and data sheets alone; the clock is at most a tenth above that of the sheet."""
+
+    for name in ("A100", "H100", "H200", "B200", "GB200"):
+        models = kernels.load(name)
+        peak = 1.1 * find(name).peak_flop_per_s["bf16"]
+        for m, n, k in itertools.product((64, 4096, 65536), (512, 8192, 131072), (1024, 28672)):
+            assert 2 * m * n * k / models.gemm(m, n, k).seconds <= peak
+        for sequence, heads, head_dim, causal, backward in itertools.product(
+            (1024, 131072), (8, 128), (64, 128, 256), (True, False), (True, False)
+        ):
+            shape = {"batch": 1, "sequence": sequence, "heads": heads, "head_dim": head_dim}
+            seconds = models.attention(**shape, causal=causal, backward=backward).seconds
+            flop = 4 * heads * sequence**2 * head_dim * (0.5 if causal else 1) * (2.5 if backward else 1)
+            assert flop / seconds <= peak

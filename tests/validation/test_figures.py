@@ -10,11 +10,12 @@ import pytest
 from syncline.errors import SynclineError
 from syncline.terminal.streams import as_text
 from syncline.validation.figures import validated
-from syncline.validation.folder import load, read_explanations
+from syncline.validation.folder import Remarks, load, read_outliers
+from syncline.validation.groups import SETS, SOURCES
 from syncline.validation.kept import recorded, worse
-from syncline.validation.runs import Excluded
+from syncline.validation.runs import Excluded, read_runs
 from syncline.validation.screen import screen
-from tests.validation.rows import outcome, write
+from tests.validation.rows import FOLDER, outcome, write
 
 VTRAIN = {
     "dataset": "vtrain",
@@ -42,7 +43,7 @@ def test_a_group_that_keeps_its_bars_misses_none():
 
 
 def test_a_missed_bar_and_an_outlier_are_named():
-    found = validated(vtrain(0.0, 0.0, 0.3, -0.5), explanations={"vtrain-3": "a slow server"})
+    found = validated(vtrain(0.0, 0.0, 0.3, -0.5), remarks=Remarks({"vtrain-3": "a slow server"}, {}))
     assert found.missed == ["vtrain: median", "vtrain: mean", "vtrain: p90"]
     # Beyond twice 14 %; the largest first.
     assert [(each.outcome.run.id, each.explanation) for each in found.outliers] == [
@@ -76,13 +77,14 @@ def test_the_screen_has_every_figure():
     text = " ".join(as_text(screen(found, 160), 160).split())
     for part in (
         "3 measured steps compared with predictions; 1 row excluded.",
-        "bars missed: vtrain: median, vtrain: mean, vtrain: p90",
+        "3 bars missed. Megatron and DeepSpeed on A100 (vTrain): median, mean, p90.",
         "median 3.0, mean 5.5, p90 14.0",
-        "a100 (2)",
+        "A100 (2)",
         "right for 2 of 2 (100.0 %)",
         "Fastest configuration of 1 cell",
-        "1 outlier, beyond twice the bar of the 90th percentile; 1 unexplained:",
-        "+40.0 %",
+        "1 outlier, beyond twice the bar of the 90th percentile; 1 unexplained.",
+        "Megatron and DeepSpeed on A100 (vTrain): vtrain-1 +40 %",
+        "Unexplained: nobody has looked into it.",
     ):
         assert part in text
 
@@ -95,7 +97,7 @@ def test_json_has_every_row_that_is_not_used():
     assert found["refused"] == [{"id": "r", "reason": "not modelled"}]
     assert found["excluded"] == [{"id": "b", "reason": "no batch is published"}]
     assert found["outliers"] == [
-        {"id": "vtrain-0", "group": "vtrain", "error": pytest.approx(0.4), "explanation": None}
+        {"id": "vtrain-0", "group": "vtrain", "error": pytest.approx(0.4), "explanation": None, "seen": None}
     ]
     assert found["groups"][0]["step"]["largest"] == pytest.approx(0.4)
 
@@ -137,12 +139,12 @@ def test_the_page_has_pictures_tables_and_reasons():
     from syncline.validation.page import page
 
     rows = [*vtrain(0.0, 0.4), *nanotron()]
-    html = page(validated(rows, [Excluded("b", "nemo", "t5-3b", "no <batch>")], {}))
-    assert html == page(validated(rows, [Excluded("b", "nemo", "t5-3b", "no <batch>")], {}))
+    html = page(validated(rows, [Excluded("b", "nemo", "t5-3b", "no <batch>")]))
+    assert html == page(validated(rows, [Excluded("b", "nemo", "t5-3b", "no <batch>")]))
     assert html.count("<svg") == 2
     assert "no &lt;batch&gt;" in html
     assert 'class="missed"' in html
-    assert "unexplained" in html
+    assert "Unexplained" in html
     assert "http://" not in re.sub(
         r'xmlns(:\w+)?="[^"]*"|<metadata>.*?</metadata>|<!DOCTYPE[^>]*>', "", html, flags=re.S
     )
@@ -158,21 +160,60 @@ def test_the_files_of_the_repository_are_the_default(tmp_path, monkeypatch):
     assert raised.value.diagnostics[0]["help"] == "name a file of runs, or run this in a checkout of syncline"
 
 
-def test_explanations_beside_the_rows_are_read(tmp_path, monkeypatch):
+def test_what_is_known_of_outliers_is_read_beside_the_rows(tmp_path, monkeypatch):
     from tests.validation.rows import ROOT
 
     path = write(tmp_path)
-    (tmp_path / "outliers.yaml").write_text("a: one slow server\n", "utf-8")
+    known = "explained: [{ rows: [a, b], why: one slow server }]\nunexplained: [{ rows: [c], seen: twice as slow }]\n"
+    (tmp_path / "outliers.yaml").write_text(known, "utf-8")
     # Models and clusters are those of the repository, in whose root the test runs.
     monkeypatch.chdir(ROOT)
     found = load(path)
-    assert found.explanations == {"a": "one slow server"}
+    assert found.remarks == Remarks({"a": "one slow server", "b": "one slow server"}, {"c": "twice as slow"})
     assert [each.run.id for each in found.rows] == ["a"]
 
 
-def test_a_wrong_explanation_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("explained: [{ rows: [a], why: 3 }]", "text"),
+        ("explained: [{ rows: [], why: x }]", "rows"),
+        ("a: one slow server", "explained"),
+        ("explained: [{ rows: [a], why: x }]\nunexplained: [{ rows: [a], seen: x }]", "two remarks"),
+    ],
+)
+def test_a_wrong_remark_is_named(tmp_path, text, words):
     path = tmp_path / "outliers.yaml"
-    path.write_text("a: 3\n", "utf-8")
+    path.write_text(text, "utf-8")
     with pytest.raises(SynclineError) as raised:
-        read_explanations(path.as_posix())
-    assert raised.value.diagnostics[0]["allowed"] == "text"
+        read_outliers(path.as_posix())
+    assert words in str(raised.value.diagnostics)
+
+
+def test_outliers_with_one_remark_stand_together():
+    remarks = Remarks({"vtrain-2": "a slow server"}, {"vtrain-3": "twice as long", "vtrain-4": "twice as long"})
+    found = validated(vtrain(0.0, 0.0, 0.3, -0.5, -0.4), remarks=remarks)
+    text = " ".join(as_text(screen(found, 80), 80).split())
+    title = "Megatron and DeepSpeed on A100 (vTrain)"
+    assert f"{title}: vtrain-3 -50 %, vtrain-4 -40 % Unexplained: twice as long" in text
+    assert f"{title}: vtrain-2 +30 % a slow server" in text
+
+
+def test_remarks_of_the_repository_are_about_its_rows():
+    remarks = read_outliers((FOLDER / "outliers.yaml").as_posix())
+    used = {each.id for each in read_runs((FOLDER / "runs.csv").as_posix())}
+    assert {*remarks.explained, *remarks.seen} <= used
+
+
+def test_sources_and_sets_have_titles():
+    runs = list(read_runs((FOLDER / "runs.csv").as_posix()))
+    assert {each.dataset for each in runs} <= set(SOURCES)
+    assert {name for each in runs for name in (each.calibrates or "").split()} <= set(SETS)
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_screen_fits_its_terminal(width):
+    remarks = Remarks({"vtrain-2": "a slow server, " * 20}, {})
+    rows = [*vtrain(0.0, 0.0, 0.3, -0.5), *nanotron(), outcome(2.0, model="mixtral-8x7b", dataset="bridge")]
+    text = as_text(screen(validated(rows, remarks=remarks), width), width)
+    assert max(map(len, text.splitlines())) <= width

@@ -198,25 +198,29 @@ impl<C: Costs> Setting<'_, C> {
         };
         let precision = self.job.precision;
         let grouped = if groups > 1 && !self.job.fused_experts { self.software.expert_products } else { 1.0 };
-        self.costs.product(product, precision, m, n, k, groups) / (self.rate(precision) * grouped)
+        let seconds =
+            self.costs.product(product, precision, m, n, k, groups) / (self.rate(precision) * grouped);
+        // However fast software is beside the measured kernels, the accelerator has a peak.
+        seconds.max(self.costs.least_product(precision, m, n, k, groups))
     }
 
     pub(crate) fn attention(&self, work: &LayerWork, backward: bool) -> f64 {
         let Some(attention) = work.attention else { return 0.0 };
         let parts = f64::from(self.job.context);
-        let seconds = if self.job.fused_attention {
+        if self.job.fused_attention {
             let library = self.job.attention_library.unwrap_or(self.software.attention_library);
-            self.costs.attention(AttentionWork { backward, library, ..attention }) / parts
-        } else {
-            // Batched products for scores and for values; two of each in the backward pass. Scores are written, scaled and
-            // masked, normalised, dropped out, and read again.
-            let AttentionWork { batch, sequence, heads, key_dim, value_dim, .. } = attention;
-            let product =
-                |n, k| self.costs.product(Product::Forward, Precision::Bf16, sequence, n, k, batch * heads);
-            let once = product(sequence, key_dim) + product(value_dim, sequence);
-            let times = if backward { 2.0 } else { 1.0 };
-            times * once / parts + self.costs.memory(SCORE_BYTES * work.scores as f64)
-        };
+            let work = AttentionWork { backward, library, ..attention };
+            let seconds = self.costs.attention(work) / self.software.attention;
+            return seconds.max(self.costs.least_attention(work)) / parts;
+        }
+        // Batched products for scores and for values; two of each in the backward pass. Scores are written, scaled and masked,
+        // normalised, dropped out, and read again.
+        let AttentionWork { batch, sequence, heads, key_dim, value_dim, .. } = attention;
+        let product =
+            |n, k| self.costs.product(Product::Forward, Precision::Bf16, sequence, n, k, batch * heads);
+        let once = product(sequence, key_dim) + product(value_dim, sequence);
+        let times = if backward { 2.0 } else { 1.0 };
+        let seconds = times * once / parts + self.costs.memory(SCORE_BYTES * work.scores as f64);
         seconds / self.software.attention
     }
 

@@ -92,6 +92,14 @@ pub trait Costs {
     fn product(&self, product: Product, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64;
     /// Causal attention by one kernel.
     fn attention(&self, work: AttentionWork) -> f64;
+    /// The least time of such a product, at the peak of the accelerator; 0 if that is unknown.
+    fn least_product(&self, _precision: Precision, _m: u64, _n: u64, _k: u64, _groups: u64) -> f64 {
+        0.0
+    }
+    /// The least time of causal attention, at the peak of the accelerator; 0 if that is unknown.
+    fn least_attention(&self, _work: AttentionWork) -> f64 {
+        0.0
+    }
     /// Kernels that only move bytes between memory and registers.
     fn memory(&self, bytes: f64) -> f64;
     /// A collective.

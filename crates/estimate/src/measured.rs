@@ -37,6 +37,28 @@ impl Measured {
     }
 }
 
+impl Measured {
+    /// Products in a precision.
+    const fn products(&self, precision: Precision) -> &Gemm {
+        if precision.converts() && !self.half_precision { &self.linear } else { &self.half }
+    }
+}
+
+/// Causal attention with heads of `head_dim` elements.
+const fn shape(work: AttentionWork, head_dim: u64) -> AttentionShape {
+    AttentionShape {
+        batch: work.batch,
+        sequence: work.sequence,
+        heads: work.heads,
+        kv_heads: work.kv_heads,
+        head_dim,
+        causal: true,
+        window: work.window,
+        pass: if work.backward { Pass::Backward } else { Pass::Forward },
+        prepare: false,
+    }
+}
+
 /// The name of 16-bit data in files of kernels; both 16-bit types have the same rates.
 const HALF: &str = "bf16";
 /// Head size of which attention with other sizes is a multiple.
@@ -49,26 +71,28 @@ impl Costs for Measured {
             Product::InputGradient => Layout::Nn,
             Product::WeightGradient => Layout::Tn,
         };
-        let gemm = if precision.converts() && !self.half_precision { &self.linear } else { &self.half };
-        gemm.time(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout }).seconds
+        self.products(precision)
+            .time(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout })
+            .seconds
+    }
+
+    fn least_product(&self, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64 {
+        self.products(precision).least_seconds(GemmShape { m, n, k, groups, layout: Layout::Nt })
+    }
+
+    fn least_attention(&self, work: AttentionWork) -> f64 {
+        // Scores, and outputs; backward, scores again, and gradients of scores, of values, of queries and of keys.
+        let sizes =
+            if work.backward { 3 * work.key_dim + 2 * work.value_dim } else { work.key_dim + work.value_dim };
+        let pairs = shape(work, 1).pairs() * (work.batch * work.heads) as f64;
+        self.attention.least_seconds(2.0 * pairs * sizes as f64)
     }
 
     fn attention(&self, work: AttentionWork) -> f64 {
         // Keys and values of different sizes take the time of their mean.
         let equal = work.key_dim == work.value_dim;
         let head_dim = if equal { work.key_dim } else { HEAD };
-        let shape = AttentionShape {
-            batch: work.batch,
-            sequence: work.sequence,
-            heads: work.heads,
-            kv_heads: work.kv_heads,
-            head_dim,
-            causal: true,
-            window: work.window,
-            pass: if work.backward { Pass::Backward } else { Pass::Forward },
-            prepare: false,
-        };
-        let seconds = self.attention.time_by(work.library, shape).seconds;
+        let seconds = self.attention.time_by(work.library, shape(work, head_dim)).seconds;
         if equal { seconds } else { seconds * (work.key_dim + work.value_dim) as f64 / (2 * HEAD) as f64 }
     }
 

@@ -7,6 +7,10 @@
 //! sees only the keys before its own end. Tiles have unequal work, so that all multiprocessors are busy only until the
 //! last tiles: the longest tile adds to the mean load. The time is the 4-norm of this and of the memory's traffic.
 //!
+//! A tile and a head size have rates relative to `flop_per_s`. Each of these numbers alone means little, and may exceed 1; their
+//! product is a rate of the matrix units, and no file may make it higher than their peak. No time is shorter than the
+//! operations take at the peak, either.
+//!
 //! The backward pass is either fitted to measured kernels, too, or follows from the forward pass by the ratio of their
 //! operations and of the rates that were published for both. Kernels of other [libraries](Library) than the measured one
 //! follow by the ratios of their rates, pass by pass.
@@ -18,6 +22,8 @@ use std::collections::BTreeMap;
 
 /// Most shapes of tiles, and most head sizes, in a file.
 pub const MAX_VARIANTS: usize = 16;
+/// Files round constants to five digits.
+pub(crate) const ROUNDED: f64 = 1.0001;
 /// Matrix products of the backward pass over those of the forward pass: five and two (Dao, "FlashAttention-2", 2023, 3.1).
 const BACKWARD_PRODUCTS: f64 = 2.5;
 
@@ -86,7 +92,7 @@ pub struct AttentionShape {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AttentionConstants {
-    /// FLOP per second of all matrix units.
+    /// FLOP per second of all matrix units, times the rate of a tile and of a head size.
     pub flop_per_s: f64,
     /// Scores per second whose exponentials all multiprocessors compute.
     pub scores_per_s: f64,
@@ -117,9 +123,9 @@ pub struct AttentionConstants {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FittedFile {
-    /// Queries and keys of each tile, and its efficiency.
+    /// Queries and keys of each tile, and its rate relative to `flop_per_s`.
     tiles: Vec<(f64, f64, f64)>,
-    /// Head sizes and their efficiency, in increasing order.
+    /// Head sizes and their rate relative to that, in increasing order.
     heads: Vec<(u64, f64)>,
     constants: AttentionConstants,
     range: Ranges,
@@ -200,6 +206,8 @@ enum Backward {
 pub struct Attention {
     multiprocessors: f64,
     element_bytes: f64,
+    /// Most FLOP per second of the matrix units; infinite if it is unknown.
+    peak_flop_per_s: f64,
     forward: Fitted,
     backward: Backward,
     libraries: BTreeMap<Library, Rates>,
@@ -227,8 +235,28 @@ impl Parts {
     }
 }
 
+impl AttentionShape {
+    /// Pairs of a query and a key of one sequence and head that the mask leaves.
+    pub fn pairs(self) -> f64 {
+        let (sequence, window) = (self.sequence as f64, self.window as f64);
+        if !self.causal {
+            sequence * sequence
+        } else if self.window == 0 || window >= sequence {
+            sequence * (sequence + 1.0) / 2.0
+        } else {
+            window * sequence - window * (window - 1.0) / 2.0
+        }
+    }
+
+    /// Operations of the products that the mask leaves: two products forward, five backward (Dao 2023, section 3.1).
+    pub fn flop(self) -> f64 {
+        let products = if self.pass == Pass::Forward { 2.0 } else { 5.0 };
+        2.0 * products * (self.batch * self.heads) as f64 * self.pairs() * self.head_dim as f64
+    }
+}
+
 impl Fitted {
-    fn new(file: FittedFile) -> Result<Self, String> {
+    fn new(file: FittedFile, peak_flop_per_s: f64) -> Result<Self, String> {
         let c = file.constants;
         let above =
             [c.flop_per_s, c.scores_per_s, c.memory_bytes_per_s, c.cache_bytes, c.launch_s, c.throttle_s];
@@ -254,6 +282,12 @@ impl Fitted {
             || file.heads.iter().any(|&(size, part)| size == 0 || part <= 0.0)
         {
             return Err("tiles and heads have sizes and efficiencies above zero; heads increase".to_owned());
+        }
+        let tile = file.tiles.iter().map(|each| each.2).fold(0.0, f64::max);
+        let head = file.heads.iter().map(|each| each.1).fold(0.0, f64::max);
+        let rate = c.flop_per_s * tile * head;
+        if rate > peak_flop_per_s * ROUNDED {
+            return Err(format!("tiles and heads reach {rate:.4e} FLOP/s, more than the peak"));
         }
         let corrections = file
             .corrections
@@ -354,11 +388,16 @@ fn blocks(shape: AttentionShape, tiles: f64, queries: f64, keys: f64) -> (f64, f
 }
 
 impl Attention {
-    /// Checks a model that was read from a file.
+    /// Checks a model that was read from a file. Without a peak, nothing bounds its times.
     ///
     /// # Errors
-    /// Numbers that no device has.
-    pub fn new(file: AttentionFile, multiprocessors: f64) -> Result<Self, String> {
+    /// Numbers that no device has, such as rates above the peak.
+    pub fn new(
+        file: AttentionFile,
+        multiprocessors: f64,
+        peak_flop_per_s: Option<f64>,
+    ) -> Result<Self, String> {
+        let peak_flop_per_s = peak_flop_per_s.unwrap_or(f64::INFINITY);
         if !(file.element_bytes > 0.0 && file.element_bytes.is_finite()) {
             return Err("`element_bytes` is above zero".to_owned());
         }
@@ -369,14 +408,14 @@ impl Attention {
                 }
                 Backward::Rule(rule)
             }
-            BackwardFile::Fitted(fitted) => Backward::Fitted(Fitted::new(*fitted)?),
+            BackwardFile::Fitted(fitted) => Backward::Fitted(Fitted::new(*fitted, peak_flop_per_s)?),
         };
         if file.libraries.values().any(|rates| !(rates.forward > 0.0 && rates.backward > 0.0)) {
             return Err("rates of libraries are above zero".to_owned());
         }
-        let forward = Fitted::new(file.forward)?;
+        let forward = Fitted::new(file.forward, peak_flop_per_s)?;
         let (element_bytes, libraries) = (file.element_bytes, file.libraries);
-        Ok(Self { multiprocessors, element_bytes, forward, backward, libraries })
+        Ok(Self { multiprocessors, element_bytes, peak_flop_per_s, forward, backward, libraries })
     }
 
     /// The model of a device that differs only in the rate of its memory, which is `ratio` times as high.
@@ -389,8 +428,26 @@ impl Attention {
         self
     }
 
-    /// Time of attention.
+    /// The time of so many operations at the peak of the matrix units, in seconds: no kernel is faster. 0 if the peak is
+    /// unknown.
+    pub fn least_seconds(&self, flop: f64) -> f64 {
+        flop / self.peak_flop_per_s
+    }
+
+    /// Time of attention, at least that of its operations at the peak.
     pub fn time(&self, shape: AttentionShape) -> Estimate {
+        self.bounded(shape, self.fitted(shape))
+    }
+
+    fn bounded(&self, shape: AttentionShape, found: Estimate) -> Estimate {
+        let least = self.least_seconds(shape.flop());
+        if found.seconds < least {
+            return Estimate { seconds: least, bound: Bound::Compute, extrapolates: true };
+        }
+        found
+    }
+
+    fn fitted(&self, shape: AttentionShape) -> Estimate {
         match (shape.pass, &self.backward) {
             (Pass::Forward, _) => self.forward.time(shape, self.multiprocessors, self.element_bytes),
             (Pass::Backward, Backward::Fitted(fitted)) => {
@@ -406,8 +463,12 @@ impl Attention {
     pub fn time_by(&self, library: Library, shape: AttentionShape) -> Estimate {
         match (self.libraries.get(&library), shape.pass) {
             (None, _) => self.time(shape),
-            (Some(rates), Pass::Forward) => self.after_forward(shape, 1.0 / rates.forward),
-            (Some(rates), Pass::Backward) => self.after_forward(shape, BACKWARD_PRODUCTS / rates.backward),
+            (Some(rates), Pass::Forward) => {
+                self.bounded(shape, self.after_forward(shape, 1.0 / rates.forward))
+            }
+            (Some(rates), Pass::Backward) => {
+                self.bounded(shape, self.after_forward(shape, BACKWARD_PRODUCTS / rates.backward))
+            }
         }
     }
 
@@ -451,7 +512,7 @@ mod tests {
             "backward": { "rule": { "flop_ratio": 2.5, "rate_ratio": 0.5, "source": "" } }
         });
         change(&mut file);
-        Attention::new(serde_json::from_value(file).unwrap(), 100.0).unwrap()
+        Attention::new(serde_json::from_value(file).unwrap(), 100.0, None).unwrap()
     }
 
     const SHAPE: AttentionShape = AttentionShape {
@@ -566,6 +627,50 @@ mod tests {
         for library in [Library::Cudnn, Library::Measured] {
             assert_eq!(model.time_by(library, backward), model.time(backward));
         }
+    }
+
+    #[test]
+    fn pairs_are_counted_like_one_by_one() {
+        for (sequence, window) in [(1u64, 0u64), (7, 0), (100, 1), (100, 33), (100, 100), (100, 200)] {
+            let limit = if window == 0 { u64::MAX } else { window };
+            let counted: u64 = (1..=sequence).map(|query| query.min(limit)).sum();
+            let shape = AttentionShape { sequence, window, causal: true, ..SHAPE };
+            assert_eq!(shape.pairs(), counted as f64, "{sequence} {window}");
+        }
+        assert_eq!(SHAPE.pairs(), 1e6);
+    }
+
+    #[test]
+    fn no_time_is_shorter_than_the_operations_at_the_peak() {
+        let slow = device(|_| ());
+        let bounded = Attention { peak_flop_per_s: 5e13, ..slow.clone() };
+        // Forward 400 us at 1e14 FLOP/s; five products rather than two backward.
+        close(bounded.time(SHAPE).seconds, 800e-6);
+        assert!(bounded.time(SHAPE).extrapolates);
+        let quick = device(|file| file["backward"]["rule"]["rate_ratio"] = 10.0.into());
+        let backward = AttentionShape { pass: Pass::Backward, ..SHAPE };
+        close(Attention { peak_flop_per_s: 1e14, ..quick }.time(backward).seconds, 1000e-6);
+        assert_eq!(Attention { peak_flop_per_s: 1e30, ..slow.clone() }.time(SHAPE), slow.time(SHAPE));
+    }
+
+    #[test]
+    fn tiles_that_are_faster_than_the_peak_are_refused() {
+        let file = serde_json::json!({
+            "element_bytes": 2,
+            "forward": {
+                "tiles": [[64, 128, 2.0]], "heads": [[128, 1.5]],
+                "constants": {
+                    "flop_per_s": 1e14, "scores_per_s": 1e13, "memory_bytes_per_s": 1e12, "cache_bytes": 1e6,
+                    "launch_s": 1e-6, "tile_s": 0, "block_s": 0, "tail": 0, "throttle": 0, "throttle_s": 1,
+                    "prepare": 0, "prepare_s": 0
+                },
+                "range": { "batch_heads": [1, 1000], "sequence": [100, 10000] }
+            },
+            "backward": { "rule": { "flop_ratio": 2.5, "rate_ratio": 0.8, "source": "" } }
+        });
+        let file = || serde_json::from_value::<AttentionFile>(file.clone()).unwrap();
+        assert!(Attention::new(file(), 100.0, Some(2.9e14)).unwrap_err().contains("more than the peak"));
+        assert!(Attention::new(file(), 100.0, Some(3e14)).is_ok());
     }
 
     #[test]

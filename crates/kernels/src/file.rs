@@ -24,6 +24,12 @@ struct File {
     #[serde(default, rename = "notes")]
     _notes: Vec<String>,
     multiprocessors: f64,
+    /// Size of the memory, for whoever asks whether a job fits.
+    #[serde(default, rename = "memory_bytes")]
+    _memory_bytes: Option<f64>,
+    /// Most FLOP per second of the matrix units by data type, at their highest clock: no kernel is faster.
+    #[serde(default)]
+    peak_flop_per_s: BTreeMap<String, f64>,
     #[serde(default)]
     gemm: BTreeMap<String, GemmFile>,
     #[serde(default)]
@@ -72,17 +78,26 @@ impl Kernels {
         if !(1.0..=10_000.0).contains(&file.multiprocessors) {
             return Err(refuse("multiprocessors", "`multiprocessors` is from 1 to 10000".to_owned()));
         }
+        if let Some((data_type, peak)) =
+            file.peak_flop_per_s.iter().find(|(_, peak)| !(**peak > 0.0 && peak.is_finite()))
+        {
+            return Err(refuse(&format!("peak_flop_per_s.{data_type}"), format!("{peak} is not above zero")));
+        }
+        let peak = |data_type: &str| file.peak_flop_per_s.get(data_type).copied();
         let mut gemm = BTreeMap::new();
         for (data_type, model) in file.gemm {
             let key = format!("gemm.{data_type}");
-            let model = Gemm::new(model, file.multiprocessors).map_err(|problem| refuse(&key, problem))?;
+            let peak = peak(&data_type);
+            let model =
+                Gemm::new(model, file.multiprocessors, peak).map_err(|problem| refuse(&key, problem))?;
             gemm.insert(data_type, model);
         }
         let mut attention = BTreeMap::new();
         for (data_type, model) in file.attention {
             let key = format!("attention.{data_type}");
+            let peak = peak(&data_type);
             let model =
-                Attention::new(model, file.multiprocessors).map_err(|problem| refuse(&key, problem))?;
+                Attention::new(model, file.multiprocessors, peak).map_err(|problem| refuse(&key, problem))?;
             attention.insert(data_type, model);
         }
         let memory_bound =
@@ -187,6 +202,8 @@ mod tests {
         assert_eq!(refused("model/1", "model/2").allowed.as_deref(), Some(SCHEMA));
         let unknown = refused("\"source\"", "\"sauce\"");
         assert_eq!((unknown.code, unknown.place.map(|place| place.line)), (Code::BadSyntax, Some(2)));
+        let peak = refused("\"source\"", "\"peak_flop_per_s\": {\"bf16\": 0}, \"source\"");
+        assert_eq!(peak.key.as_deref(), Some("peak_flop_per_s.bf16"));
         assert_eq!(refused(": 100,", ": 0,").key.as_deref(), Some("multiprocessors"));
         assert_eq!(refused("1e12", "-1").key.as_deref(), Some("memory_bound"));
         assert_eq!(refused("}", "").code, Code::BadSyntax);

@@ -14,6 +14,7 @@
 //! much: it takes a mean over the kernels that come close to the best, with the weight `(1 - excess / spread)^2`.
 //! [Corrections](crate::lattice) hold what is left.
 
+use crate::attention::ROUNDED;
 use crate::estimate::{Bound, Estimate};
 use crate::lattice::{Lattice, LatticeFile};
 use serde::Deserialize;
@@ -188,6 +189,8 @@ struct Split {
 /// Times of matrix products in one data type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Gemm {
+    /// Most FLOP per second of the matrix units; infinite if it is unknown.
+    pub(crate) peak_flop_per_s: f64,
     multiprocessors: f64,
     per_multiprocessor: f64,
     per_memory_byte: f64,
@@ -243,12 +246,13 @@ pub struct Choice {
 }
 
 impl Gemm {
-    /// Checks a model that was read from a file.
+    /// Checks a model that was read from a file. Without a peak, nothing bounds its times.
     ///
     /// # Errors
-    /// Numbers that no device has.
-    pub fn new(file: GemmFile, multiprocessors: f64) -> Result<Self, String> {
+    /// Numbers that no device has, such as rates above the peak.
+    pub fn new(file: GemmFile, multiprocessors: f64, peak_flop_per_s: Option<f64>) -> Result<Self, String> {
         let c = file.constants;
+        let peak_flop_per_s = peak_flop_per_s.unwrap_or(f64::INFINITY);
         let rates =
             [c.flop_per_s, c.operand_bytes_per_s, c.memory_bytes_per_s, c.cache_bytes_per_s, c.cache_bytes];
         let above = [file.element_bytes, file.output_bytes, file.block_k, c.throttle_s, c.spread, c.launch_s];
@@ -272,6 +276,10 @@ impl Gemm {
         };
         if !file.tiles.iter().all(whole) {
             return Err("a tile has 1 to 1024 rows and columns, and an efficiency above 0".to_owned());
+        }
+        let rate = c.flop_per_s * file.tiles.iter().map(|each| each.2).fold(0.0, f64::max);
+        if rate > peak_flop_per_s * ROUNDED {
+            return Err(format!("tiles reach {rate:.4e} FLOP/s, more than the peak"));
         }
         let rising = file.splits.windows(2).all(|pair| pair[0] < pair[1]);
         if file.splits.first() != Some(&1.0) || file.splits.len() > MAX_SPLITS || !rising {
@@ -299,6 +307,7 @@ impl Gemm {
             }
         };
         Ok(Self {
+            peak_flop_per_s,
             multiprocessors,
             per_multiprocessor: 1.0 / multiprocessors,
             per_memory_byte: 1.0 / c.memory_bytes_per_s,
@@ -348,7 +357,17 @@ impl Gemm {
         let (seconds, bound) = self.physical(shape);
         let factor = layout.unwrap_or(1.0) * groups.unwrap_or(1.0);
         let seconds = seconds * factor * libm::exp(self.correction(shape));
+        let least = self.least_seconds(shape);
+        if seconds < least {
+            return Estimate { seconds: least, bound: Bound::Compute, extrapolates: true };
+        }
         Estimate { seconds, bound, extrapolates: !measured }
+    }
+
+    /// The time of a product at the peak of the matrix units, in seconds: no kernel is faster. 0 if the peak is unknown.
+    pub fn least_seconds(&self, shape: GemmShape) -> f64 {
+        let [m, n, k, groups] = [shape.m, shape.n, shape.k, shape.groups].map(|size| size as f64);
+        2.0 * m * n * k * groups / self.peak_flop_per_s
     }
 
     /// Whether the shape lies in the range of those that were measured.

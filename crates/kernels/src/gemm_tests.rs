@@ -16,7 +16,7 @@ fn device(change: impl FnOnce(&mut serde_json::Value)) -> Gemm {
         "layouts": { "nt": 1 }
     });
     change(&mut file);
-    Gemm::new(serde_json::from_value(file).unwrap(), 100.0).unwrap()
+    Gemm::new(serde_json::from_value(file).unwrap(), 100.0, None).unwrap()
 }
 
 #[track_caller]
@@ -183,11 +183,22 @@ fn impossible_devices_are_refused() {
             Some((outer, inner)) => file[outer][inner] = value,
             None => file[key] = value,
         }
-        Gemm::new(serde_json::from_value(file).unwrap(), 100.0).unwrap_err()
+        Gemm::new(serde_json::from_value(file).unwrap(), 100.0, None).unwrap_err()
     };
     assert!(refused("constants.flop_per_s", 0.into()).contains("above zero"));
     assert!(refused("constants.reread", (-1).into()).contains("at least zero"));
     assert!(refused("tiles", serde_json::json!([])).contains("1 to 64"));
     assert!(refused("tiles", serde_json::json!([[0, 1, 1]])).contains("1 to 1024"));
     assert!(refused("splits", serde_json::json!([2])).contains("the first of them 1"));
+}
+
+#[test]
+fn no_time_is_shorter_than_the_operations_at_the_peak() {
+    let shape = GemmShape { m: 5000, n: 5000, k: 4000, groups: 1, layout: Layout::Nt };
+    let plain = device(|_| ());
+    let (seconds, flop) = (plain.time(shape).seconds, 2.0 * 5000.0 * 5000.0 * 4000.0);
+    let bounded = Gemm { peak_flop_per_s: flop / (2.0 * seconds), ..plain.clone() };
+    assert!((bounded.time(shape).seconds / (2.0 * seconds) - 1.0).abs() < 1e-12);
+    assert!(bounded.time(shape).extrapolates);
+    assert_eq!(Gemm { peak_flop_per_s: 1e30, ..plain.clone() }.time(shape), plain.time(shape));
 }

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from syncline.codes import Code
 from syncline.input import limits
+from syncline.input.arguments import Arguments
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, raise_errors, shown
 from syncline.input.source import read_file
@@ -38,11 +40,13 @@ def read(path: str) -> tuple[str, ModelInfo]:
     return described(path, named)
 
 
-def read_architecture(path: str) -> Architecture:
+def read_architecture(path: str | PathLike[str]) -> Architecture:
     """The architecture in a ``config.json``.
 
     :raises SynclineError: the file cannot be read, is no JSON, or describes a model that is not known.
     """
+    with Arguments() as check:
+        check.instance("path", path, (str, PathLike), "the path of a config.json")
     from syncline.models.hugging_face.architecture import architecture
 
     file = Path(path)
@@ -53,7 +57,7 @@ def read_architecture(path: str) -> Architecture:
         said = config.get("_name_or_path")
         return architecture(config, said if isinstance(said, str) and said else called)
 
-    return described(path, made)
+    return described(str(path), made)
 
 
 def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:

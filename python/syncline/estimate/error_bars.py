@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
+from syncline.estimate.software import shipped
+from syncline.input.arguments import Arguments
 from syncline.input.base import Strict
+from syncline.models import ModelError, accelerators
 from syncline.quantity import percent
 
 if TYPE_CHECKING:
@@ -79,8 +82,17 @@ def error_bar(constants: str, accelerator: str, kind: Kind) -> ErrorBar | None:
     """The error bar of jobs that are alike; None if no such job was measured, so that an estimate extrapolates.
 
     :param constants: the name of a set of :func:`~syncline.estimate.shipped`.
-    :param accelerator: its name in ``data/accelerators.yaml``.
+    :param accelerator: its name in ``data/accelerators.yaml``, one of its other names, or one of a user's own.
+    :raises SynclineError: there is no such set or kind.
     """
+    with Arguments() as check:
+        check.word("constants", constants, shipped())
+        check.word("kind", kind, _JOBS)
+        check.instance("accelerator", accelerator, str, "a name such as H100")
+    try:
+        accelerator = accelerators.find(accelerator).name
+    except ModelError:
+        return None
     return _bars().get(name_of(constants, accelerator, kind))
 
 

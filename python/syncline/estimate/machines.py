@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from syncline.clusters.known import find
 from syncline.codes import Code
+from syncline.input.arguments import Arguments
 from syncline.input.problem import error, exception, nearest
-from syncline.models import accelerators
+from syncline.kernels.models import load as load_models
+from syncline.models import ModelError, accelerators
 from syncline.nccl import load as load_nccl
 from syncline.nccl.machine import to_core
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syncline.clusters.known import Cluster
+    from syncline.kernels.models import KernelModels
 
 _KERNELS = files("syncline") / "data" / "kernels"
 
@@ -54,11 +57,24 @@ assumed: as an H100. An A100 throttles little: its measured kernels already hold
 
 
 @dataclass(frozen=True)
+class Own:
+    """What was measured on an accelerator by a user."""
+
+    file: str
+    """The file of kernel models."""
+    models: KernelModels
+    """The models in it."""
+
+
+@dataclass(frozen=True)
 class Machine:
-    """A cluster of one kind of accelerator."""
+    """A cluster of one kind of accelerator.
+
+    :raises SynclineError: a number is none, or none that a cluster has.
+    """
 
     accelerator: str
-    """Its name, as in :data:`MEASURED`."""
+    """Its name, as in :data:`MEASURED`, or that of a file of kernel models."""
     domain: int
     """Accelerators that NVLink joins."""
     nic_bytes_per_s: float
@@ -71,39 +87,110 @@ class Machine:
     """How many accelerators of a domain jobs use that need several; without it, all."""
     sustained: float | None = None
     """Rate of matrix products under lasting load, if it was measured on this cluster; else that of :data:`MEASURED`."""
+    nccl: str | None = None
+    """A machine of NCCL, or the file of one; without it, that of :data:`MEASURED`."""
+    own: Own | None = None
+    """Kernel models of a file; without it, those of :data:`MEASURED`."""
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        with Arguments() as check:
+            if self.own is None:
+                check.word("accelerator", self.accelerator, MEASURED)
+            check.whole("domain", self.domain, most=100_000)
+            check.number("nic_bytes_per_s", self.nic_bytes_per_s, most=1e15)
+            check.number("memory_bytes", self.memory_bytes, most=1e18)
+            check.number("memory_bytes_per_s", self.memory_bytes_per_s, most=1e18)
+            if self.used is not None:
+                check.whole("used", self.used, most=100_000)
+            if self.sustained is not None:
+                check.number("sustained", self.sustained, most=10)
+
+    @property
+    def precisions(self) -> list[str]:
+        """Data types that linear layers may have: those of the tensor cores, as far as their kernels were measured."""
+        card = _card(self.accelerator)
+        # Products of fp16 take the time of those of bf16.
+        able = None if card is None else [each for each in card.precisions if each != "fp16"]
+        if self.own is None:
+            return able or []
+        types = set(self.own.models.gemm_types)
+        # Those of MXFP8 take the time of those of fp8.
+        measured: list[str] = [*(each for each in ("bf16", "fp8", "nvfp4") if each in types)]
+        if able is None:
+            return measured
+        return [each for each in able if ("fp8" if each == "mxfp8" else each) in measured]
+
+    @property
+    def peak_flop_per_s(self) -> float | None:
+        """Peak FLOP per second in bf16 by the data sheet; None if that is not known."""
+        card = _card(self.accelerator)
+        return None if card is None else card.peak_flop_per_s["bf16"]
 
     def texts(self) -> tuple[str, str, float, str]:
         """Text and name of the file of kernel models, the ratio of memory rates, and NCCL's machine: for the core."""
+        if self.own is not None:
+            return self.own.models.text, self.own.file, self.own.models.memory_ratio, self._nccl()
         name = MEASURED[self.accelerator].kernels
         ratio = self.memory_bytes_per_s / accelerators.find(name).memory_bytes_per_s
         return _kernels(name), f"{name}.json", round(ratio, 3), self._nccl()
 
     def cluster(self) -> str:
         """The cluster for the core."""
-        sustained = MEASURED[self.accelerator].sustained if self.sustained is None else self.sustained
+        measured = MEASURED.get(self.accelerator)
+        sold = 1.0 if measured is None else measured.sustained
+        sustained = sold if self.sustained is None else self.sustained
         return json.dumps({"domain": self.used or self.domain, "sustained": sustained})
 
     def _nccl(self) -> str:
         """NCCL's constants within a domain, and this cluster's network."""
-        machine = to_core(load_nccl(MEASURED[self.accelerator].nccl).content)
+        machine = to_core(load_nccl(self.nccl or MEASURED[self.accelerator].nccl).content)
         own = {"gpus": self.domain, "nics": self.domain, "nic_rate": self.nic_bytes_per_s}
         return json.dumps({**machine, "network": {**machine["network"], **own}})
 
 
-def machine(accelerator: str, *, nic_bytes_per_s: float | None = None, domain: int | None = None) -> Machine:
-    """A cluster as it is sold, of an accelerator by any of its names, ignoring case.
+def machine(
+    accelerator: str,
+    *,
+    nic_bytes_per_s: float | None = None,
+    domain: int | None = None,
+    memory_bytes: float | None = None,
+    nccl: str | None = None,
+) -> Machine:
+    """A cluster as it is sold, of an accelerator by any of its names, ignoring case; or of one that you measured.
 
-    :raises SynclineError: no kernels of the accelerator were measured.
+    :param accelerator: a name such as ``H100``, or a file of models by ``syncline kernels fit``, which ends in .json.
+    :param nic_bytes_per_s: rate of the network for each accelerator, in bytes per second.
+    :param domain: accelerators that NVLink, or whatever is as fast, joins.
+    :param memory_bytes: memory of an accelerator.
+    :param nccl: a machine of :func:`syncline.nccl.names`, or a file of ``syncline calibrate``, which ends in .yaml.
+    :raises SynclineError: no kernels of the accelerator were measured; a number is none that a cluster has; or neither
+        the arguments nor the accelerator's name or file say one of them.
     """
-    name = known(accelerator)
-    sold, card = find(MEASURED[name].cluster), accelerators.find(name)
-    return Machine(
-        name,
-        domain or sold.domain,
-        sold.nic_bytes_per_s if nic_bytes_per_s is None else nic_bytes_per_s,
-        card.memory_bytes,
-        card.memory_bytes_per_s,
-    )
+    own = None
+    if isinstance(accelerator, str) and accelerator.endswith(".json"):
+        own = Own(accelerator, load_models(accelerator))
+        name = own.models.accelerator
+    else:
+        name = known(accelerator)
+    if nccl is not None:
+        with Arguments() as check:
+            check.instance("nccl", nccl, str, "a name of a machine, or a file that ends in .yaml")
+        load_nccl(nccl)
+    measured, card = MEASURED.get(name), _card(name)
+    sold = None if measured is None else find(measured.cluster)
+    size = None if own is None else own.models.document.get("memory_bytes")
+    found = {
+        "domain": domain if domain is not None or sold is None else sold.domain,
+        "nic_bytes_per_s": nic_bytes_per_s if nic_bytes_per_s is not None or sold is None else sold.nic_bytes_per_s,
+        "memory_bytes": memory_bytes if memory_bytes is not None else size if card is None else card.memory_bytes,
+        "nccl": nccl if nccl is not None or measured is None else measured.nccl,
+    }
+    if missing := [key for key, value in found.items() if value is None]:
+        _raise_missing(name, missing)
+    # The models of a file hold the rate of its memory.
+    rate = card.memory_bytes_per_s if card is not None else 1.0
+    return Machine(name, memory_bytes_per_s=rate, own=own, **found)  # type: ignore[arg-type]
 
 
 def of_cluster(cluster: Cluster) -> Machine:
@@ -124,11 +211,46 @@ def of_cluster(cluster: Cluster) -> Machine:
     )
 
 
+_OPTIONS = {"domain": "--domain", "nic_bytes_per_s": "--nic-rate", "memory_bytes": "--memory", "nccl": "--nccl"}
+"""Options of commands by the arguments of :func:`machine`."""
+
+
+def _raise_missing(name: str, missing: list[str]) -> NoReturn:
+    meanings = {
+        "domain": "how many accelerators NVLink, or whatever is as fast, joins",
+        "nic_bytes_per_s": "the rate of the network for each accelerator",
+        "memory_bytes": "the memory of an accelerator",
+        "nccl": "a machine for the times of NCCL, or a file of `syncline calibrate`",
+    }
+    raise exception(
+        *(
+            error(
+                Code.MISSING_KEY,
+                f"nothing says {meanings[key]}",
+                key=key,
+                found=name,
+                help=f"give it as {key}, or on the command line as {_OPTIONS[key]}",
+            )
+            for key in missing
+        )
+    )
+
+
+def _card(name: str) -> accelerators.Accelerator | None:
+    """The data sheet of an accelerator; None if it is not known."""
+    try:
+        return accelerators.find(name)
+    except ModelError:
+        return None
+
+
 def known(accelerator: str) -> str:
     """The name of an accelerator in :data:`MEASURED`, by any of its names, ignoring case.
 
     :raises SynclineError: no kernels of the accelerator were measured.
     """
+    with Arguments() as check:
+        check.instance("accelerator", accelerator, str, "a name such as H100")
     for name in MEASURED:
         if accelerator.lower() in (each.lower() for each in (name, *accelerators.find(name).aliases)):
             return name
@@ -141,6 +263,7 @@ def known(accelerator: str) -> str:
             found=accelerator,
             allowed=", ".join(MEASURED),
             nearest=nearest(accelerator, names),
+            help="name one of these, or a .json file of `syncline kernels fit`",
         )
     )
 

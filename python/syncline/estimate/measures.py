@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.models import accelerators
-
 if TYPE_CHECKING:
     from syncline.estimate.job import Job
     from syncline.estimate.machines import Machine
@@ -17,9 +15,14 @@ def tokens_per_s(job: Job, step_s: float) -> float:
     return job.global_batch * job.sequence / (step_s * job.ranks)
 
 
-def mfu(architecture: Decoder, job: Job, machine: Machine, step_s: float) -> float:
-    """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
-    peak = accelerators.find(machine.accelerator).peak_flop_per_s["bf16"]
+def mfu(architecture: Decoder, job: Job, machine: Machine, step_s: float) -> float | None:
+    """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU).
+
+    None if the peak of the accelerator is not known.
+    """
+    peak = machine.peak_flop_per_s
+    if peak is None:
+        return None
     return flop_per_token(architecture, job.sequence) * tokens_per_s(job, step_s) / peak
 
 

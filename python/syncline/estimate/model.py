@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from syncline.models.architecture import Decoder
+from syncline.input.arguments import Arguments
+from syncline.models.architecture import Decoder
 
 
 def model_text(architecture: Decoder, layers: int | None = None) -> str:
-    """An architecture for the core, as JSON; ``layers`` replaces its number of layers."""
+    """An architecture for the core, as JSON; ``layers`` replaces its number of layers.
+
+    :raises SynclineError: no architecture, or no number of layers.
+    """
+    with Arguments() as check:
+        check.instance("architecture", architecture, Decoder, "what read_model returns")
+        if layers is not None:
+            check.whole("layers", layers, most=10_000)
     window, latent, experts = architecture.window, architecture.latent, architecture.experts
     attention: Any = "full"
     if latent is not None:

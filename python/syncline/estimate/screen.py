@@ -84,9 +84,9 @@ def exposed(parts: Mapping[str, float], step_s: float) -> str | None:
 
 def parts_table(heading: str, parts: Mapping[str, float], step_s: float) -> RenderableType:
     """The parts of a step, in seconds, beside the whole."""
-    table = bare()
+    table = bare(spare=("",))
     for title in (heading, "time", "part", ""):
-        table.add_column(title, justify="right" if title in ("time", "part") else "left", no_wrap=True)
+        table.add_column(title, justify="right" if title in ("time", "part") else "left", no_wrap=title != heading)
     for name, title in PARTS.items():
         if (seconds := parts[name]) > 0:
             part = seconds / step_s
@@ -96,10 +96,10 @@ def parts_table(heading: str, parts: Mapping[str, float], step_s: float) -> Rend
 
 def memory_table(heading: str, kinds: Mapping[str, int], capacity: int) -> RenderableType:
     """The kinds of memory, in bytes, beside the memory of the accelerator."""
-    table = bare()
+    table = bare(spare=("",))
     part_of = f"part of {memory(capacity)}"
     for title in (heading, "size", part_of, ""):
-        table.add_column(title, justify="right" if title in ("size", part_of) else "left", no_wrap=True)
+        table.add_column(title, justify="right" if title in ("size", part_of) else "left", no_wrap=title != heading)
     for name, title in KINDS.items():
         if nbytes := kinds[name]:
             part = nbytes / capacity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
@@ -13,7 +13,8 @@ from syncline.files import write_whole
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.dump import dump
-from syncline.input.source import from_file
+from syncline.input.node import from_python
+from syncline.input.source import Source, from_file
 from syncline.nccl.machine import Errors
 
 if TYPE_CHECKING:
@@ -24,8 +25,19 @@ _Rate = Annotated[float, Field(gt=0, le=10)]
 _Part = Annotated[float, Field(ge=0, le=20)]
 
 
-class Software(Strict):
-    """Constants of software, and of an accelerator under its load. Defaults are those of kernels that run alone."""
+class _Checked(type(Strict)):  # type: ignore[misc]
+    """Makes a class whose calls raise :class:`SynclineError` for wrong values, as files do."""
+
+    def __call__(cls, **values: Any) -> Any:
+        """A checked value."""
+        return check(Source(from_python(values)), cls, Whole("the constants"))
+
+
+class Software(Strict, metaclass=_Checked):
+    """Constants of software, and of an accelerator under its load. Defaults are those of kernels that run alone.
+
+    :raises SynclineError: there is no such constant, or its value is not allowed.
+    """
 
     products: _Rate = 1.0
     """Rate of matrix products of 16 bits in training, over that of the measured kernels under lasting load."""
@@ -34,7 +46,7 @@ class Software(Strict):
     expert_products: _Rate = 1.0
     """The same for the products of experts, besides."""
     attention: _Rate = 1.0
-    """The same for attention."""
+    """The same for attention; no time is shorter than its operations take at the accelerator's peak."""
     attention_library: AttentionLibrary = "measured"
     """Whose kernels compute attention: those of the library that was measured, or others by their rates."""
     element_wise: _Part = 1.0

@@ -60,7 +60,7 @@ class Estimate:
         return tokens_per_s(self.job.job, self.step_s)
 
     @property
-    def mfu(self) -> float:
+    def mfu(self) -> float | None:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
         return mfu(self.job.architecture, self.job.job, self.job.machine, self.step_s)
 

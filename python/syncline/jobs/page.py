@@ -144,7 +144,8 @@ def _figures(found: Estimate, more: More) -> Iterator[str]:
     )
     around_ = "none" if errors is None else f"± {percent(errors.likely)}"
     yield figure("Error bar", around_, bar, "error", 0.0 if errors is None else errors.likely)
-    yield figure("MFU", percent(found.mfu), f"{peak}, without recomputation", "mfu", found.mfu)
+    if (part := found.mfu) is not None:
+        yield figure("MFU", percent(part), f"{peak}, without recomputation", "mfu", part)
     yield figure(
         "Tokens a second",
         f"{found.tokens_per_s:,.0f}",

@@ -68,7 +68,7 @@ def _head(found: Estimate) -> str:
         f"{on.accelerator} ({job.axes}): {time(found.step_s)} a step of "
         f"{many(job.global_batch, 'sequence')} of {many(job.sequence, 'token')}"
         f"{around(found.errors, found.step_s)}: {found.tokens_per_s:,.0f} tokens/s "
-        f"an accelerator, MFU {percent(found.mfu)}{of_peak}."
+        f"an accelerator{'' if found.mfu is None else f', MFU {percent(found.mfu)}{of_peak}'}."
     )
 
 

@@ -17,7 +17,6 @@ from syncline.input.problem import error, exception, raise_errors
 from syncline.input.source import from_argument
 from syncline.input.units import bytes_per_s
 from syncline.jobs.job_file import JobFile
-from syncline.models import accelerators
 from syncline.models.architecture import Decoder
 from syncline.models.architectures import named
 
@@ -269,16 +268,28 @@ def _both_ways(source: Source, found: JobFile, unit: int) -> Iterator[Diagnostic
 
 def _precision(made: TrainingJob) -> None:
     """Some types have the models of wider ones, so that kernels do not tell what an accelerator computes in."""
-    card = accelerators.find(made.machine.accelerator)
-    if made.job.precision not in card.precisions:
+    if made.machine.peak_flop_per_s is None:
         raise exception(
             error(
                 Code.BAD_VALUE,
-                f"{card.name} does not compute in {made.job.precision}",
+                "a job file takes accelerators with a data sheet",
+                key="accelerator",
+                found=made.machine.accelerator,
+                help="`syncline design parallel --accelerator FILE.json` takes accelerators of your own",
+            )
+        )
+    # Products of fp16 take the time of those of bf16.
+    able = made.machine.precisions
+    able = [able[0], "fp16", *able[1:]] if able[:1] == ["bf16"] else able
+    if made.job.precision not in able:
+        raise exception(
+            error(
+                Code.BAD_VALUE,
+                f"{made.machine.accelerator} does not compute in {made.job.precision}",
                 key="precision",
                 found=made.job.precision,
-                allowed=", ".join(card.precisions),
-                nearest=next((each for each in ("fp8", "bf16", "fp16") if each in card.precisions), None),
+                allowed=", ".join(able),
+                nearest=next((each for each in ("fp8", "bf16", "fp16") if each in able), None),
             )
         )
 

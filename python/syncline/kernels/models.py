@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from syncline import _core
 from syncline.codes import Code
+from syncline.input.arguments import Arguments
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.input.source import read_file
 from syncline.schemas import KERNEL_MODELS_SCALED
@@ -16,6 +17,8 @@ from syncline.schemas import KERNEL_MODELS_SCALED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_LARGEST = 1 << 31
+"""Largest size of a kernel."""
 _FOLDER = files("syncline") / "data" / "kernels"
 
 
@@ -23,7 +26,7 @@ class Estimate(NamedTuple):
     """What a model says about one kernel."""
 
     seconds: float
-    """Time of the kernel."""
+    """Time of the kernel, in seconds."""
     bound: Literal["compute", "memory", "launch"]
     """What takes most of it."""
     extrapolates: bool
@@ -86,7 +89,13 @@ class KernelModels:
 
         :param layout: how the operands lie in memory, the left one first: ``nt`` forward, ``nn`` for the gradient of
             the input, ``tn`` for that of the weights.
+        :raises SynclineError: a size is no whole number from 1, or no product of the data type was measured.
         """
+        with Arguments() as check:
+            for name, size in (("m", m), ("n", n), ("k", k), ("groups", groups)):
+                check.whole(name, size, most=_LARGEST)
+            check.word("data_type", data_type, self.gemm_types)
+            check.word("layout", layout, ("nt", "nn", "tn"))
         return Estimate(*self.core.gemm(data_type, m, n, k, groups, layout))  # type: ignore[arg-type]
 
     def attention(
@@ -108,12 +117,28 @@ class KernelModels:
         :param kv_heads: heads of keys and values; as many as query heads if None.
         :param window: tokens to which each attends at most; 0 for no limit.
         :param prepare: counts rotary embedding and the copy into a cache, too, where these were measured.
+        :raises SynclineError: a size is no whole number from 1, ``kv_heads`` does not divide ``heads``, or no attention
+            of the data type was measured.
         """
+        with Arguments() as check:
+            for name, size in (("batch", batch), ("sequence", sequence), ("heads", heads), ("head_dim", head_dim)):
+                check.whole(name, size, most=_LARGEST)
+            if kv_heads is not None:
+                check.divisor("kv_heads", kv_heads, "heads", heads)
+            check.whole("window", window, least=0, most=_LARGEST)
+            check.word("data_type", data_type, self.attention_types)
+            for name, flag in (("causal", causal), ("backward", backward), ("prepare", prepare)):
+                check.flag(name, flag)
         sizes = (batch, sequence, heads, heads if kv_heads is None else kv_heads, head_dim)
         return Estimate(*self.core.attention(data_type, *sizes, causal, window, backward, prepare))  # type: ignore[arg-type]
 
     def memory_bound(self, nbytes: int) -> Estimate:
-        """Time of one kernel that reads and writes ``nbytes`` bytes, all tensors together."""
+        """Time of one kernel that reads and writes ``nbytes`` bytes, all tensors together.
+
+        :raises SynclineError: no whole number.
+        """
+        with Arguments() as check:
+            check.whole("nbytes", nbytes, least=0, most=1 << 62)
         return Estimate(*self.core.memory_bound(nbytes))  # type: ignore[arg-type]
 
     def launch(self) -> float:
@@ -131,6 +156,8 @@ def load(name: str) -> KernelModels:
 
     :raises SynclineError: no such accelerator has models, or the file is none of models.
     """
+    with Arguments() as check:
+        check.instance("name", name, str, "a name such as H100, or a .json file of `syncline kernels fit`")
     if name.endswith(".json"):
         return _made(read_file(name), name)
     return _shipped(_canonical(name))

@@ -301,14 +301,20 @@ def _jobs(calibration: Calibration, kind: str, rows: Iterable[Row]) -> list[_Job
     return found
 
 
-def held_out(rows: Sequence[Row], sets: Mapping[str, ConstantSet], names: Collection[str]) -> Predict:
+def held_out(
+    rows: Sequence[Row],
+    sets: Mapping[str, ConstantSet],
+    names: Collection[str],
+    made: dict[tuple[str, str], Software] | None = None,
+) -> Predict:
     """A predictor that fits each set in ``names`` again for each model of its rows, without the rows of that model.
 
-    Rows that did not calibrate one of these sets are predicted with ``sets``.
+    Rows that did not calibrate one of these sets are predicted with ``sets``. ``made`` keeps constants by set and
+    model, for another predictor of the same rows.
     """
     plain = predictor(sets)
     jobs = {name: _Jobs.of(CALIBRATIONS[name], rows) for name in names}
-    made: dict[tuple[str, str], Software] = {}
+    made = {} if made is None else made
 
     def predict(run: Run, model: Architecture, cluster: Cluster) -> Prediction:
         name = stacks.choose(sets, run.framework or "megatron", cluster.accelerator)

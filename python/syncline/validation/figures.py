@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from syncline.validation.cells import FIRST_BAR, NEAR_BAR, Cell, cells
-from syncline.validation.groups import MEMORY, Bar, group, grouped, in_memory_bar
+from syncline.validation.folder import Remarks
+from syncline.validation.groups import MEMORY, SOURCES, Bar, group, grouped, in_memory_bar
 from syncline.validation.outcome import Fits, Outcome, Spread
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class Outlier:
     error: float
     explanation: str | None
     """None: unexplained."""
+    seen: str | None = None
+    """What was found of it, if it is unexplained; None: nobody has looked into it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +101,13 @@ class Validation:
             ],
             "missed": self.missed,
             "outliers": [
-                {"id": each.outcome.run.id, "group": each.group, "error": each.error, "explanation": each.explanation}
+                {
+                    "id": each.outcome.run.id,
+                    "group": each.group,
+                    "error": each.error,
+                    "explanation": each.explanation,
+                    "seen": each.seen,
+                }
                 for each in self.outliers
             ],
             "refused": [{"id": each.run.id, "reason": each.refused} for each in self.outcomes if each.refused],
@@ -107,9 +116,10 @@ class Validation:
 
 
 def validated(
-    outcomes: Sequence[Outcome], excluded: Sequence[Excluded] = (), explanations: Mapping[str, str] | None = None
+    outcomes: Sequence[Outcome], excluded: Sequence[Excluded] = (), remarks: Remarks | None = None
 ) -> Validation:
-    """The figures of predicted rows. ``explanations`` explains outliers by the ids of their rows."""
+    """The figures of predicted rows. ``remarks`` says what is known of outliers."""
+    known = remarks or Remarks.none()
     of_groups = grouped(outcomes)
     groups, outliers = [], []
     for name, rows in of_groups.items():
@@ -117,7 +127,7 @@ def validated(
         groups.append(_of(name, found.title, rows, found.bar))
         beyond = None if found.bar is None else found.bar.outlier
         outliers += [
-            Outlier(each, name, each.error, (explanations or {}).get(each.run.id))
+            Outlier(each, name, each.error, known.explained.get(each.run.id), known.seen.get(each.run.id))
             for each in rows
             if beyond is not None and each.error is not None and abs(each.error) > beyond
         ]
@@ -131,7 +141,7 @@ def validated(
         outcomes=outcomes,
         excluded=excluded,
         groups=groups,
-        sources=[_of(name, name, rows) for name, rows in of_sources.items()],
+        sources=[_of(name, SOURCES.get(name, name), rows) for name, rows in of_sources.items()],
         memory=memory,
         memory_fits=fits,
         memory_missed=MEMORY.missed(memory, fits),

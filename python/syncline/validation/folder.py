@@ -1,4 +1,4 @@
-"""Finds and reads the files of a validation: rows, models, clusters, explanations of outliers."""
+"""Finds and reads the files of a validation: rows, models, clusters, what is known of outliers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, RootModel
+from pydantic import Field
 
 from syncline.clusters.known import clusters as shipped
 from syncline.clusters.known import read_clusters
 from syncline.codes import Code
+from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.limits import MAX_MODEL_FILE_BYTES
 from syncline.input.node import Mark, Text
@@ -33,8 +34,48 @@ FOLDER = "validation"
 RUNS, MODELS, CLUSTERS, OUTLIERS = "runs.csv", "models.yaml", "clusters.yaml", "outliers.yaml"
 
 
-class Explanations(RootModel[dict[str, Annotated[str, Field(min_length=1, max_length=1000)]]]):
-    """Explanations of outliers by the ids of their rows."""
+Ids = Annotated[list[Annotated[str, Field(min_length=1, max_length=1000)]], Field(min_length=1)]
+Words = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Explained(Strict):
+    """Outliers with one reason."""
+
+    rows: Ids
+    """Ids of the rows."""
+    why: Words
+    """The reason."""
+
+
+class Unexplained(Strict):
+    """Outliers whose reason is not known."""
+
+    rows: Ids
+    """Ids of the rows."""
+    seen: Words
+    """What was found when they were looked into."""
+
+
+class Outliers(Strict):
+    """What is known of outliers. Rows that are no outliers any more may stay."""
+
+    explained: list[Explained] = Field(default_factory=list)
+    unexplained: list[Unexplained] = Field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Remarks:
+    """What is known of outliers, by the ids of their rows."""
+
+    explained: Mapping[str, str]
+    """Reasons."""
+    seen: Mapping[str, str]
+    """What was found of rows without a known reason."""
+
+    @classmethod
+    def none(cls) -> Remarks:
+        """Nothing is known of any row."""
+        return cls({}, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +84,15 @@ class Inputs:
 
     runs: Runs
     rows: list[Row]
-    explanations: Mapping[str, str]
+    remarks: Remarks
 
 
 def load(file: str | None = None, models: str | None = None, clusters: str | None = None) -> Inputs:
     """Reads and checks the files.
 
     By default the rows are those of the folder ``validation``. Models are in the folder of the rows, or else in
-    ``validation``. Clusters are in the folder of the rows, or else those of the package. The explanations, if there are
-    any, are in the folder of the rows.
+    ``validation``. Clusters are in the folder of the rows, or else those of the package. What is known of
+    outliers, if anything, is in the folder of the rows.
 
     :raises SynclineError: a file cannot be read or is malformed, or a row is impossible.
     """
@@ -64,16 +105,31 @@ def load(file: str | None = None, models: str | None = None, clusters: str | Non
     folder = Path(path).parent
     rows = checks.check(runs, read_models(models or _near(folder, MODELS)), _clusters(folder, clusters))
     outliers = folder / OUTLIERS
-    return Inputs(runs, rows, read_explanations(outliers.as_posix()) if outliers.is_file() else {})
+    return Inputs(runs, rows, read_outliers(outliers.as_posix()) if outliers.is_file() else Remarks.none())
 
 
-def read_explanations(path: str) -> Mapping[str, str]:
-    """Reads a file that explains outliers.
+def read_outliers(path: str) -> Remarks:
+    """Reads a file that says what is known of outliers.
 
-    :raises SynclineError: the file cannot be read or is malformed.
+    :raises SynclineError: the file cannot be read or is malformed, or names a row twice.
     """
-    content = read_file(path, MAX_MODEL_FILE_BYTES)
-    return check(Source(read(content, path), path), Explanations, Whole("the file")).root
+    source = Source(read(read_file(path, MAX_MODEL_FILE_BYTES), path), path)
+    found = check(source, Outliers, Whole("the file"))
+    explained = {row: each.why for each in found.explained for row in each.rows}
+    seen = {row: each.seen for each in found.unexplained for row in each.rows}
+    names = [row for reason in found.explained for row in reason.rows]
+    names += [row for remark in found.unexplained for row in remark.rows]
+    if twice := sorted({row for row in names if names.count(row) > 1}):
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "a row has two remarks",
+                mark=Mark(Text(path, ()), 0, 0, 0),
+                found=", ".join(twice),
+                help="name each row once, under `explained` or `unexplained`",
+            )
+        )
+    return Remarks(explained, seen)
 
 
 def _clusters(folder: Path, given: str | None) -> Mapping[str, Cluster]:

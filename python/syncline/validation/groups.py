@@ -18,6 +18,36 @@ NVIDIA = ("nemo", "bridge", "dgxc")
 """Data sets of NVIDIA's published tables."""
 EXPERT_FAMILIES = ("deepseek-v3", "qwen3", "mixtral", "gpt-oss", "kimi")
 """How names of the models with experts begin that have a bar."""
+SOURCES = {
+    "automodel": "NeMo Automodel",
+    "bloom": "BigScience, BLOOM",
+    "bridge": "NeMo, Megatron-Bridge",
+    "dgxc": "DGX Cloud recipes",
+    "internevo": "InternEvo",
+    "korthikanti": "Korthikanti et al. 2022",
+    "long-sequence": "NeMo, long sequences",
+    "maxtext": "MaxText",
+    "megatron-core": "Megatron Core",
+    "mlperf": "MLPerf Training",
+    "model-zoo": "Megatron MoE model zoo",
+    "mosaic": "MosaicML LLM Foundry",
+    "nanotron": "nanotron",
+    "nemo": "NeMo, older releases",
+    "own": "own rows",
+    "sc21": "Narayanan et al. 2021",
+    "simumax": "SimuMax",
+    "torchtitan": "torchtitan",
+    "vtrain": "vTrain",
+}
+"""Titles of data sets, by the column ``dataset``."""
+SETS = {
+    "a100": "A100",
+    "experts": "experts",
+    "fsdp": "FSDP",
+    "h100": "H100",
+    "nanotron": "nanotron",
+}
+"""Titles of what constants are fitted to, by the column ``calibrates``."""
 ROOM = 68 * 2**30
 """Predicted memory from which nanotron's rows are not compared: near the limit its allocator slows runs down."""
 
@@ -92,24 +122,24 @@ def _experts(of: Outcome) -> bool:
 
 
 GROUPS = (
-    Group("korthikanti", "Megatron on A100 (Korthikanti et al.)", _set("korthikanti"), Bar(mean=0.03, largest=0.08)),
+    Group("korthikanti", "Megatron on A100 (Korthikanti)", _set("korthikanti"), Bar(mean=0.03, largest=0.08)),
     Group("sc21", "Megatron on A100 (SC21, Table 1)", _set("sc21")),
     Group(
         "vtrain",
-        "Megatron-DeepSpeed on several servers of A100 (vTrain)",
+        "Megatron and DeepSpeed on A100 (vTrain)",
         _set("vtrain"),
         Bar(median=0.03, mean=0.055, p90=0.14),
     ),
     Group(
         "h100-dense",
-        "NeMo, Megatron-Bridge and DGX Cloud recipes on H100, dense",
+        "NVIDIA's recipes on H100, dense",
         _nvidia_dense("dgx-h100"),
         Bar(mean=0.035, p90=0.07, largest=0.12),
         held_out=True,
     ),
     Group(
         "blackwell-dense",
-        "The same on B200 and GB200, with constants of H100",
+        "NVIDIA's recipes on Blackwell, dense",
         _nvidia_dense("dgx-b200", "gb200-nvl72"),
         Bar(mean=0.06, p90=0.12, largest=0.20),
     ),
@@ -125,28 +155,28 @@ GROUPS = (
     Group("mlperf-others", "MLPerf Training, GPT-3 and Llama 3.1 8B", _set("mlperf")),
     Group(
         "simumax-dense",
-        "Megatron on one server of B200 (SimuMax), dense",
+        "One server of B200, dense (SimuMax)",
         lambda of: of.run.dataset == "simumax" and _dense(of),
         Bar(mean=0.04),
     ),
-    Group("simumax-experts", "Megatron on one server of B200 (SimuMax), experts", _set("simumax")),
+    Group("simumax-experts", "One server of B200, experts (SimuMax)", _set("simumax")),
     Group(
         "experts",
-        "Experts: DeepSeek-V3, Qwen 3, Mixtral, GPT-OSS, Kimi",
+        "Models with experts",
         _experts,
         Bar(mean=0.08, p90=0.16),
         held_out=True,
     ),
-    Group("experts-others", "Experts: other models", lambda of: not _dense(of)),
+    Group("experts-others", "Other models with experts", lambda of: not _dense(of)),
     Group(
         "fsdp",
-        "FSDP and ZeRO: torchtitan, MosaicML, InternEvo",
+        "FSDP (torchtitan, MosaicML, InternEvo)",
         _set("torchtitan", "mosaic", "internevo"),
         Bar(mean=0.06, p90=0.12),
     ),
     Group("nanotron", "nanotron on H100, filtered on inputs", _nanotron, Bar(median=0.04, mean=0.09, p90=0.16)),
     Group("nanotron-others", "nanotron on H100, other rows", _set("nanotron")),
-    Group("finetuning", "NVIDIA's tables, fine-tuning", lambda of: of.run.task != "pretrain"),
+    Group("finetuning", "NVIDIA's recipes, fine-tuning", lambda of: of.run.task != "pretrain"),
     Group("long-sequences", "NeMo, long sequences", _set("long-sequence")),
     Group("bloom", "BigScience's trial runs of BLOOM", _set("bloom")),
     Group("others", "Other rows", lambda _: True),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from syncline.quantity import percent
 from syncline.validation.drawing import scatter
 from syncline.validation.groups import GROUPS, grouped
-from syncline.validation.screen import answer, bar_text
+from syncline.validation.groups import group as group_of
+from syncline.validation.screen import answer, bar_text, remark, sets_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -83,10 +84,10 @@ def _parts(found: Validation) -> Iterator[str]:
         (
             (
                 each.outcome.run.id,
-                each.group,
+                group_of(each.group).title,
                 each.outcome.run.model,
                 f"{100 * each.error:+.1f} %",
-                each.explanation or "unexplained",
+                remark(each),
             )
             for each in found.outliers
         ),
@@ -116,7 +117,7 @@ def _figures(figures: Sequence[Figures], heading: str) -> str:
         step = ["", "", "", ""] if each.step is None else [percent(getattr(each.step, key)) for key in _KEYS]
         memory = "" if each.memory is None else percent(each.memory.median)
         fits = ["", ""] if each.fits is None else [str(each.fits.right), str(each.fits.wrong)]
-        used = ", ".join(f"{name} ({count})" for name, count in each.calibrates.items())
+        used = sets_text(each)
         rows.append((each.title, each.rows, each.refused or "", *step, memory, *fits, used, bar_text(each)))
         missed.append(bool(each.missed))
     return _table(head, rows, missed)

@@ -10,7 +10,7 @@ from rich.text import Text
 from syncline.quantity import counted, percent
 from syncline.terminal.prose import lines
 from syncline.terminal.table import of_numbers
-from syncline.validation.groups import MEMORY
+from syncline.validation.groups import MEMORY, SETS, group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from syncline.validation.outcome import Fits, Spread
 
 LISTED = 20
-"""Most outliers that are listed."""
+"""Most remarks about outliers that are listed."""
 
 
 _LEGEND = (
@@ -41,8 +41,24 @@ def answer(found: Validation) -> str:
     rows = f"{counted(len(found.excluded), 'row')} excluded"
     said = f"{counted(compared, 'measured step')} compared with predictions; {rows}."
     if found.missed:
-        return f"{said} {counted(len(found.missed), 'bar')} missed: {', '.join(found.missed)}."
+        by_title: dict[str, list[str]] = {}
+        for each in found.missed:
+            name, _, bar = each.partition(": ")
+            by_title.setdefault(_title(found, name), []).append(bar)
+        missed = "; ".join(f"{title}: {', '.join(bars)}" for title, bars in by_title.items())
+        return f"{said} {counted(len(found.missed), 'bar')} missed. {missed}."
     return f"{said} All bars are kept."
+
+
+def _title(found: Validation, name: str) -> str:
+    """The title of what has bars: a group, memory, or the fastest configurations."""
+    others = {"memory": "Memory of nanotron's rows", "fastest": "Fastest configurations"}
+    return others.get(name) or next((each.title for each in found.groups if each.name == name), name)
+
+
+def sets_text(figures: Figures) -> str:
+    """The sets of constants that may be fitted to the rows, such as ``H100 (88)``."""
+    return ", ".join(f"{SETS.get(name, name)} ({count})" for name, count in figures.calibrates.items())
 
 
 def bar_text(figures: Figures) -> str:
@@ -96,14 +112,14 @@ def _table(figures: Sequence[Figures], heading: str, *, bars: bool) -> Table:
     table = of_numbers(
         *(heading, "rows", "median", "mean", "p90", "largest", "memory", "fits right", "fits wrong", "fitted to"),
         *(["bars in %"] if bars else []),
-        spare=("fits wrong", "fits right", "memory", "fitted to"),
+        spare=("fits wrong", "fits right", "memory", "fitted to", "bars in %"),
     )
     for each in figures:
         step = ["", "", "", ""] if each.step is None else [percent(getattr(each.step, key)) for key in _KEYS]
         fits = ["", ""] if each.fits is None else [str(each.fits.right), str(each.fits.wrong)]
         memory = "" if each.memory is None else percent(each.memory.median)
-        used = ", ".join(f"{name} ({count})" for name, count in each.calibrates.items())
-        row = [each.name, str(each.rows), *step, memory, *fits, used]
+        used = sets_text(each)
+        row = [each.title, str(each.rows), *step, memory, *fits, used]
         table.add_row(*row, *([bar_text(each)] if bars else []), style="bold" if each.missed else None)
     return table
 
@@ -125,21 +141,28 @@ def _memory(spread: Spread | None, fits: Fits | None) -> str:
     )
 
 
+def remark(outlier: Outlier) -> str:
+    """What is known of an outlier."""
+    if outlier.explanation is not None:
+        return outlier.explanation
+    return f"Unexplained: {outlier.seen}" if outlier.seen is not None else "Unexplained: nobody has looked into it."
+
+
 def _outliers(outliers: Sequence[Outlier], width: int) -> Iterator[RenderableType]:
+    """Outliers by what is known of them: the first of :data:`LISTED` remarks, with all their rows."""
     unexplained = sum(each.explanation is None for each in outliers)
     head = (
-        f"{counted(len(outliers), 'outlier')}, beyond twice the bar of the 90th percentile; {unexplained} unexplained:"
+        f"{counted(len(outliers), 'outlier')}, beyond twice the bar of the 90th percentile; {unexplained} unexplained. "
+        f"A sign says whether the prediction is too long."
     )
     yield Text(lines(head, width))
-    explained = unexplained < len(outliers)
-    table = of_numbers("row", "group", "error", *(["explanation"] if explained else []))
-    table.columns[1].justify = "left"
-    if explained:
-        table.columns[3].justify = "left"
-        table.columns[3].no_wrap = False
-    for each in outliers[:LISTED]:
-        cells = [each.explanation or "unexplained"] if explained else []
-        table.add_row(each.outcome.run.id, each.group, f"{100 * each.error:+.1f} %", *cells)
-    yield table
-    if len(outliers) > LISTED:
-        yield Text(f"and {len(outliers) - LISTED} more; --json lists all", "dim")
+    by_remark: dict[tuple[str, str], list[Outlier]] = {}
+    for each in outliers:
+        by_remark.setdefault((group(each.group).title, remark(each)), []).append(each)
+    for (title, said), rows in list(by_remark.items())[:LISTED]:
+        named = ", ".join(f"{each.outcome.run.id} {100 * each.error:+.0f} %" for each in rows)
+        yield ""
+        yield Text(lines(f"{title}: {named}", width), "bold")
+        yield Text(lines(said, width, indent="  "))
+    if len(by_remark) > LISTED:
+        yield Text(f"and {len(by_remark) - LISTED} more; --json lists all", "dim")

@@ -114,7 +114,10 @@ def parallel(
     accelerator: Annotated[
         str | None,
         typer.Option(
-            "--accelerator", "-a", metavar="NAME", help="Such as A100, H100, H200, B200 or GB200 (default: H100)."
+            "--accelerator",
+            "-a",
+            metavar="NAME",
+            help="Such as A100, H100, H200, B200 or GB200, or a .json file of `syncline kernels fit` (default: H100).",
         ),
     ] = None,
     cluster: Annotated[
@@ -159,6 +162,20 @@ def parallel(
     dispatcher: Annotated[
         Dispatcher, typer.Option("--dispatcher", help="What sends tokens to experts; fused: DeepEP or HybridEP.")
     ] = Dispatcher.ALL_TO_ALL,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory", metavar="SIZE", help="Memory of an accelerator, such as 80GiB (default: as it is sold)."
+        ),
+    ] = None,
+    nccl: Annotated[
+        str | None,
+        typer.Option(
+            "--nccl",
+            metavar="NAME",
+            help="Machine for times of NCCL, or a .yaml file of `syncline calibrate` (default: by the accelerator).",
+        ),
+    ] = None,
     top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many divisions to list.")] = 10,
     best_by: Annotated[
         BestBy, typer.Option("--best-by", help="What is best: the shortest, cheapest or most frugal step.")
@@ -204,6 +221,8 @@ def parallel(
             dispatcher=dispatcher.value,
             nic_rate=nic_rate,
             domain=domain,
+            memory=memory,
+            nccl=nccl,
             top=top,
             best_by=best_by.value,
             price=price,

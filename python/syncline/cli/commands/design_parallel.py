@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from syncline.cli.commands.options import network_rate
+from syncline.cli.commands.options import network_rate, size
 from syncline.cli.commands.pages import check_page, write_page
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
@@ -43,6 +43,8 @@ class ParallelOptions:
     dispatcher: Dispatcher
     nic_rate: str | None
     domain: int | None
+    memory: str | None
+    nccl: str | None
     top: int
     best_by: str
     price: str | None
@@ -60,7 +62,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
     from syncline.design.parallel import Costs, Objective, Request, read_model, sizes_screen, sweep
     from syncline.design.parallel.screen import as_dict, screen
     from syncline.design.parallel.search_divisions import batch_of
-    from syncline.design.parallel.sizes import board_power
+    from syncline.design.parallel.sizes import board_power, unknown_power
 
     objective = Objective(options.best_by)
     counts = _counts(options.gpus)
@@ -90,10 +92,12 @@ def parallel(model: str, options: ParallelOptions) -> int:
         dispatcher=options.dispatcher,
         keep=options.top,
     )
-    costs = Costs(board_power(request) if watts is None else watts, usd)
-    found = sweep([replace(request, gpus=each) for each in counts], objective, costs)
     # One number of accelerators by time has no trade-off to show.
     traded = len(counts) > 1 or objective is not Objective.TIME or usd is not None or watts is not None
+    draws = board_power(request) if watts is None else watts
+    if draws is None and traded:
+        raise_errors(unknown_power(request))
+    found = sweep([replace(request, gpus=each) for each in counts], objective, Costs(draws or 0.0, usd))
     runs: Sequence[Simulated] = ()
     if options.simulate:
         from syncline.design.parallel.simulation import simulated
@@ -125,8 +129,15 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
     from syncline.clusters.known import find
     from syncline.estimate import machine, of_cluster
 
+    memory = None if options.memory is None else size("--memory", options.memory)
     if options.cluster is None:
-        return machine(options.accelerator or "H100", nic_bytes_per_s=nic_bytes_per_s, domain=options.domain)
+        return machine(
+            options.accelerator or "H100",
+            nic_bytes_per_s=nic_bytes_per_s,
+            domain=options.domain,
+            memory_bytes=memory,
+            nccl=options.nccl,
+        )
     if options.accelerator is not None:
         raise_errors(
             error(
@@ -152,6 +163,9 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
     found = of_cluster(cluster)
     if nic_bytes_per_s is not None:
         found = replace(found, nic_bytes_per_s=nic_bytes_per_s)
+    if memory is not None:
+        found = replace(found, memory_bytes=memory)
+    found = replace(found, nccl=options.nccl)
     return found if options.domain is None else replace(found, domain=options.domain, used=None)
 
 

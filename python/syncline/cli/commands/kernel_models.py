@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from syncline.files import write_whole
 from syncline.input.problem import bad_value, cannot_write, raise_errors, require_writable
-from syncline.terminal.streams import say, show_json
+from syncline.terminal.streams import console, say, show_json
 from syncline.terminal.streams import show as print_parts
 
 
@@ -52,5 +52,5 @@ def show(models: str, *, as_json: bool) -> int:
     if as_json:
         show_json({"exit_status": 0, "models": about(found)})
     else:
-        print_parts(screen(found))
+        print_parts(screen(found, console().width))
     return 0

@@ -18,8 +18,11 @@ from syncline.terminal.streams import console, say, show, show_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.estimate import Software
     from syncline.validation.checks import Row
     from syncline.validation.prediction import Predict
+
+    Made = dict[tuple[str, str], Software]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,11 +65,12 @@ def runs(options: RunsOptions, predict: Predict | None = None) -> int:
         else:
             before = _figures(options.figures)
     inputs = load(options.file, options.models, options.clusters)
-    chosen = predict or _predictor(inputs.rows, held_out=options.held_out)
-    found = validated(compare(inputs.rows, chosen), inputs.runs.excluded, inputs.explanations)
+    made: Made = {}
+    chosen = predict or _predictor(inputs.rows, made, held_out=options.held_out)
+    found = validated(compare(inputs.rows, chosen), inputs.runs.excluded, inputs.remarks)
     kept = ""
     if options.figures is not None:
-        unseen = predict or _unseen(inputs.rows)
+        unseen = predict or _unseen(inputs.rows, made)
         kept = recorded(found, alike(compare(inputs.rows, unseen)))
     worsened = worse(kept, before) if before is not None else []
     status = ExitStatus.PROBLEM if worsened else ExitStatus.DONE
@@ -115,20 +119,20 @@ def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
     return 0
 
 
-def _predictor(rows: Sequence[Row], *, held_out: bool) -> Predict:
+def _predictor(rows: Sequence[Row], made: Made, *, held_out: bool) -> Predict:
     from syncline.estimate import shipped
     from syncline.validation.calibration import held_out as left_out
     from syncline.validation.estimates import predictor
 
-    return left_out(rows, shipped(), {"megatron"}) if held_out else predictor()
+    return left_out(rows, shipped(), {"megatron"}, made) if held_out else predictor()
 
 
-def _unseen(rows: Sequence[Row]) -> Predict:
+def _unseen(rows: Sequence[Row], made: Made) -> Predict:
     """The predictor of which error bars are made: no constant has seen the model of a row."""
     from syncline.estimate import shipped
     from syncline.validation.calibration import CALIBRATIONS, held_out
 
-    return held_out(rows, shipped(), CALIBRATIONS)
+    return held_out(rows, shipped(), CALIBRATIONS, made)
 
 
 def _figures(path: str) -> str:

@@ -123,7 +123,7 @@ def _candidates(sweep: Sweep, runs: Sequence[Simulated]) -> Iterator[str]:
             f"{job.micro_batch} x {job.micro_batches}",
             time(division.step_s),
             *([] if not runs else ["-" if (ran := _simulated(runs, division)) is None else time(ran)]),
-            percent(found.mfu(division)),
+            "" if (part := found.mfu(division)) is None else percent(part),
             memory(division.memory_bytes),
             digits(whole(found, division, division.step_s) / _DAY),
             spent(sweep, found, division),

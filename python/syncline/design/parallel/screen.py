@@ -29,12 +29,13 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
     """The result for a terminal of this width; ``more`` takes the place of the comparison with the next division."""
     best, request = found.best[0], found.request
     of_peak = "" if request.precision == "bf16" else " of the peak in bf16"
+    part = found.mfu(best)
+    mfu = "" if part is None else f", MFU {percent(part)}{of_peak}"
     model, batch = request.architecture, many(request.global_batch, "sequence")
     head = (
         f"{model.source}, {scaled(model.weights(), '')} parameters, on {many(request.gpus, 'accelerator')}: "
         f"{time(best.step_s)} a step of {batch} of {many(request.sequence, 'token')}"
-        f"{around(found.errors, best.step_s)}: {found.tokens_per_s(best):,.0f} tokens/s an accelerator, "
-        f"MFU {percent(found.mfu(best))}{of_peak}."
+        f"{around(found.errors, best.step_s)}: {found.tokens_per_s(best):,.0f} tokens/s an accelerator{mfu}."
     )
     counts = (
         f"{found.fitting:,} of {found.possible:,} divisions fit into {memory(found.capacity)} of "
@@ -86,7 +87,7 @@ def _ranking(found: Found) -> RenderableType:
             f"{job['micro_batch']} x {job['micro_batches']}",
             time(each.step_s),
             f"{found.tokens_per_s(each):,.0f}",
-            percent(found.mfu(each)),
+            "" if (part := found.mfu(each)) is None else percent(part),
             memory(each.memory_bytes),
         )
     return table

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from syncline import _core
 from syncline.codes import Code
 from syncline.estimate import (
     MEASURED,
     Job,
+    Machine,
     Overlap,
     Software,
     error_bar,
@@ -22,28 +23,35 @@ from syncline.estimate import (
     tokens_per_s,
 )
 from syncline.estimate.fitting import changes_that_fit
-from syncline.estimate.job import AXES, SCHEDULES
+from syncline.estimate.job import AXES, SCHEDULES, Dispatcher, Graphs
 from syncline.estimate.software import choose, shipped
+from syncline.input.arguments import Arguments
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.models import accelerators
+from syncline.models.architecture import Architecture, Decoder
 from syncline.quantity import counted, memory, time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from syncline.estimate import ErrorBar, Machine
-    from syncline.estimate.job import Dispatcher, Graphs, Precision, Schedule
-    from syncline.models.architecture import Architecture
+    from syncline.estimate import ErrorBar
+    from syncline.estimate.job import Precision, Schedule
 
 FRAMEWORK = "megatron"
 """The software whose constants count."""
 TOKENS = 1 << 22
 """Fewest tokens of a step without a batch: four million, as the largest models are trained with."""
 
+MOST_GPUS, MOST_SEQUENCES = 1_000_000, 1 << 23
+"""Most accelerators, and most sequences of a step."""
+
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be divided, and among what."""
+    """What is to be divided, and among what.
+
+    :raises SynclineError: a value has the wrong type, or is out of its range; all of them are named.
+    """
 
     architecture: Architecture
     machine: Machine
@@ -80,6 +88,27 @@ class Request:
     of its power that an accelerator draws while it waits those that take least energy."""
     keep: int = 10
     """How many divisions are returned, the best ones."""
+
+    def __post_init__(self) -> None:
+        """Checks all values."""
+        with Arguments() as check:
+            check.instance("architecture", self.architecture, Decoder, "what read_model returns")
+            check.instance("machine", self.machine, Machine, "what syncline.estimate.machine returns")
+            check.whole("gpus", self.gpus, most=MOST_GPUS)
+            check.whole("sequence", self.sequence, most=1 << 24)
+            check.whole("global_batch", self.global_batch, most=MOST_SEQUENCES)
+            check.word("precision", self.precision, ("bf16", "fp8", "mxfp8", "nvfp4"))
+            check.word("graphs", self.graphs, get_args(Graphs))
+            check.word("dispatcher", self.dispatcher, get_args(Dispatcher))
+            check.whole("micro_batch", self.micro_batch, most=1024)
+            check.whole("virtual_stages", self.virtual_stages, most=1024)
+            check.whole("context", self.context, most=1024)
+            check.instance("schedules", self.schedules, (tuple, list), "a tuple of names of schedules")
+            for name in ("recompute", "shard_parameters", "variants"):
+                check.flag(name, getattr(self, name))
+            check.part("reserve", self.reserve)
+            check.number("waiting", self.waiting, above=-1e-9, most=1)
+            check.whole("keep", self.keep, most=1_000_000)
 
 
 @dataclass(frozen=True)
@@ -131,8 +160,11 @@ class Found:
     errors: ErrorBar | None = None
     """Errors of estimates of jobs that are alike; None if none was measured, or constants were given."""
 
-    def mfu(self, division: Division) -> float:
-        """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU)."""
+    def mfu(self, division: Division) -> float | None:
+        """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU).
+
+        None if the peak of an own accelerator is not known.
+        """
         request = self.request
         return mfu(request.architecture, division.how, request.machine, division.step_s)
 
@@ -156,8 +188,12 @@ def search(request: Request, software: Software | None = None) -> Found:
     """Searches all divisions that the crate ``estimate`` knows.
 
     :raises SynclineError: none fits into memory, or model and batch allow none; kernels of the precision were not
-        measured.
+        measured; or an argument is none of these.
     """
+    with Arguments() as check:
+        check.instance("request", request, Request, "a Request")
+        if software is not None:
+            check.instance("software", software, Software, "a Software")
     _check_precision(request)
     _check_schedules(request)
     name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
@@ -221,14 +257,12 @@ _OVERLAP = Overlap(tensor=True, gradients=True, parameters=True, pipeline=True)
 
 def _check_precision(request: Request) -> None:
     """Some types have the models of wider ones, so the kernels do not tell what an accelerator computes in."""
-    card = accelerators.find(request.machine.accelerator)
-    # Products of fp16 take the time of those of bf16.
-    able = [each for each in card.precisions if each != "fp16"]
+    able = request.machine.precisions
     if request.precision not in able:
         raise_errors(
             error(
                 Code.BAD_VALUE,
-                f"{card.name} does not compute in {request.precision}",
+                f"{request.machine.accelerator} does not compute in {request.precision}, or it was not measured",
                 key="precision",
                 found=request.precision,
                 allowed=", ".join(able),
@@ -294,6 +328,8 @@ def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[
     for change in changes:
         yield f"{job.axes} fits with {change.said}: {time(change.step_s)} a step"
     for times in (2, 4, 8, 16, 32, 64):
+        if request.gpus * times > MOST_GPUS:
+            break
         if (found := _fastest(replace(request, gpus=request.gpus * times), software)) is not None:
             yield f"{request.gpus * times} accelerators: {found}"
             break
@@ -306,7 +342,7 @@ def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[
             yield f"{name}: {found}"
             break
     for parts in (2, 4, 8):
-        if request.sequence % parts == 0:
+        if request.sequence % parts == 0 and request.global_batch * parts <= MOST_SEQUENCES:
             shorter = replace(request, sequence=request.sequence // parts, global_batch=request.global_batch * parts)
             if (found := _fastest(shorter, software)) is not None:
                 yield f"sequences of {shorter.sequence:,} tokens: {found}"

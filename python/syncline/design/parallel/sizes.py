@@ -5,15 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.design.parallel.objective import Costs, Objective, hours
 from syncline.design.parallel.search_divisions import search
 from syncline.errors import SynclineError
-from syncline.models import accelerators
+from syncline.input.problem import error, raise_errors
+from syncline.models import ModelError, accelerators
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.design.parallel.search_divisions import Division, Found, Request
+    from syncline.errors import Diagnostic
     from syncline.estimate import Software
 
 
@@ -73,7 +76,11 @@ def sweep(
     :raises SynclineError: nothing fits with any number, or kernels of the precision were not measured; the error
         is that of the largest number.
     """
-    costs = costs or Costs(board_power(requests[0]))
+    if costs is None:
+        draws = board_power(requests[0])
+        if draws is None and objective is Objective.ENERGY:
+            raise_errors(unknown_power(requests[0]))
+        costs = Costs(draws or 0.0)
     waiting = costs.waiting if objective is Objective.ENERGY else 1.0
     founds, refused = [], []
     last: SynclineError | None = None
@@ -82,13 +89,27 @@ def sweep(
             founds.append(search(replace(request, waiting=waiting), software))
         except SynclineError as problem:
             first = problem.diagnostics[0]
-            refused.append(Refused(request.gpus, "; ".join((first["message"], *first["notes"]))))
+            refused.append(Refused(request.gpus, "; ".join((first["message"], *first.get("notes", [])))))
             last = problem
     if not founds and last is not None:
         raise last
     return Sweep(tuple(founds), tuple(refused), objective, costs)
 
 
-def board_power(request: Request) -> float:
-    """What the board of the accelerator draws at most, in watts."""
-    return accelerators.find(request.machine.accelerator).board_w
+def unknown_power(request: Request) -> Diagnostic:
+    """The error for an accelerator whose power nothing says."""
+    return error(
+        Code.MISSING_KEY,
+        "nothing says what this accelerator draws",
+        key="power",
+        found=request.machine.accelerator,
+        help="add `--power 700W`, or in Python the argument `costs`",
+    )
+
+
+def board_power(request: Request) -> float | None:
+    """What the board of the accelerator draws at most, in watts; None if its data sheet is not known."""
+    try:
+        return accelerators.find(request.machine.accelerator).board_w
+    except ModelError:
+        return None

@@ -75,7 +75,7 @@ def _table(sweep: Sweep) -> RenderableType:
             f"{best.accelerators:,}",
             axes(best),
             time(best.step_s),
-            percent(found.mfu(best)),
+            "" if (part := found.mfu(best)) is None else percent(part),
             digits(whole(found, best, best.step_s) / _DAY),
             spent(sweep, found, best),
             energy(whole(found, best, sweep.costs.joules(best))),

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 from syncline.kernels.fitting import attention, gemm
-from syncline.kernels.fitting.machines import MACHINES
+from syncline.kernels.fitting.machines import machine_of
 from syncline.kernels.fitting.rows import attentions, products
 from syncline.schemas import KERNEL_MODELS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from syncline.kernels.fitting.machines import Machine
     from syncline.kernels.fitting.rows import Kernels, Row
@@ -32,17 +32,7 @@ def fit(kernels: Kernels, progress: Callable[[str], None] = lambda _: None) -> s
     :param progress: called with what is fitted next.
     :raises SynclineError: the accelerator is unknown to the fit, or there are too few rows.
     """
-    machine = MACHINES.get(kernels.accelerator)
-    if machine is None:
-        raise_errors(
-            error(
-                Code.BAD_VALUE,
-                "the fit does not know this accelerator",
-                found=kernels.accelerator,
-                allowed=", ".join(MACHINES),
-                help="add it to python/syncline/kernels/fitting/machines.py",
-            )
-        )
+    machine = machine_of(kernels)
     sections = _gemms(machine, kernels, progress)
     attended = _attentions(machine, kernels, progress, prepares=_of_inference(kernels))
     if not sections:
@@ -61,11 +51,24 @@ def fit(kernels: Kernels, progress: Callable[[str], None] = lambda _: None) -> s
         "source": "; ".join(kernels.named("source")),
         "notes": _notes(kernels),
         "multiprocessors": machine.multiprocessors,
+        **_memory_size(kernels),
+        **_peaks(machine, [*sections, *attended]),
         "memory_bound": _memory_bound(kernels, sections),
         "gemm": sections,
         "attention": attended,
     }
     return to_text(document)
+
+
+def _memory_size(kernels: Kernels) -> dict[str, float]:
+    size = kernels.facts.get("memory_bytes", "")
+    return {"memory_bytes": float(size)} if size.isascii() and size.isdigit() and len(size) < 19 else {}
+
+
+def _peaks(machine: Machine, data_types: Iterable[str]) -> dict[str, dict[str, float]]:
+    """The rates that no kernel exceeds, if they are known."""
+    found = {each: float(f"{peak:.5g}") for each in data_types if (peak := machine.bound(each)) is not None}
+    return {"peak_flop_per_s": found} if found else {}
 
 
 def includes_cast(kernels: Kernels, data_type: str) -> bool:
@@ -168,7 +171,7 @@ def _memory_bound(kernels: Kernels, sections: dict[str, dict[str, Any]]) -> dict
         if row.get("bytes", 0) > 0
         and not row.get("flop")
         and row.get("launch", "graph") == "graph"
-        and row.get("kernels", "1") == "1"
+        and row.get("kernels", 1) == 1
     ]
     section = sections.get("bf16") or next(iter(sections.values()))
     launch, rate = section["constants"]["launch_s"], section["constants"]["memory_bytes_per_s"]

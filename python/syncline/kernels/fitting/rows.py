@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.input.limits import MAX_KERNEL_FILE_BYTES
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, raise_errors
-from syncline.input.source import read_file
+from syncline.input.problem import error, raise_errors, shown
 from syncline.kernels.fitting.attention import Attentions
 from syncline.kernels.fitting.gemm import Products
+from syncline.kernels.table import read as read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 Row = dict[str, Any]
 """A row of a table; columns that do not apply are absent."""
@@ -40,10 +38,6 @@ COLUMNS = {
     "source": ("text", "Repository and file of the row."),
 }
 """Columns of the Parquet files, with their kinds and meanings."""
-_INTEGERS = (
-    *("m", "n", "k", "groups", "batch", "sequence", "heads", "kv_heads", "head_dim", "window"),
-    *("bytes", "flop", "elements", "value_head_dim"),
-)
 _MEANING = "What kernels took."
 
 
@@ -53,6 +47,8 @@ class Kernels:
 
     accelerator: str
     rows: list[Row] = field(default_factory=list)
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What tables say of the device in their headers, such as ``sm_count``; empty for Parquet files."""
 
     def named(self, column: str) -> list[str]:
         """The different values of a column of words, in alphabetical order."""
@@ -91,30 +87,21 @@ def read(paths: Iterable[str], accelerator: str | None) -> Kernels:
     :param accelerator: name of the accelerator, for tables that do not say it.
     :raises SynclineError: a table cannot be read, or they are of several accelerators.
     """
-    from syncline.models import ModelError
-    from syncline.models.accelerators import find
-
     found: list[Row] = []
+    facts: dict[str, str] = {}
     for path in paths:
-        rows = _parquet(path) if path.endswith(".parquet") else _csv(path)
+        rows, said = (_parquet(path), {}) if path.endswith(".parquet") else _csv(path)
         if not rows:
             raise_errors(error(Code.BAD_VALUE, "the table has no rows", mark=_whole(path)))
+        for name, value in said.items():
+            if name in _DEVICE and facts.setdefault(name, value) != value:
+                message = "tables of several devices"
+                both = f"{name} {facts[name]} and {value}"
+                raise_errors(error(Code.BAD_VALUE, message, mark=_whole(path), found=both, help="fit one at a time"))
         found += rows
-    names = {str(row["accelerator"]) for row in found if row.get("accelerator")}
+    names = {_known(str(row["accelerator"])) for row in found if row.get("accelerator")}
     if accelerator is not None:
-        names.add(accelerator)
-    try:
-        names = {find(name).name for name in names}
-    except ModelError as problem:
-        raise_errors(
-            error(
-                Code.BAD_VALUE,
-                "no such accelerator",
-                found=str(problem.found),
-                allowed=problem.allowed,
-                nearest=problem.nearest,
-            )
-        )
+        names.add(_known(accelerator))
     if len(names) != 1:
         raise_errors(
             error(
@@ -124,7 +111,35 @@ def read(paths: Iterable[str], accelerator: str | None) -> Kernels:
                 help="name it with --accelerator" if not names else "give tables of one accelerator",
             )
         )
-    return Kernels(names.pop(), found)
+    return Kernels(names.pop(), found, facts)
+
+
+_DEVICE = ("device", "sm_count", "l2_bytes", "memory_bytes")
+"""What the headers of tables of one accelerator say alike."""
+
+
+def _known(name: str) -> str:
+    """The name of an accelerator in ``data/accelerators.yaml`` by any of its names, or else the name itself."""
+    from syncline.models import ModelError
+    from syncline.models.accelerators import find
+
+    try:
+        return find(name).name
+    except ModelError:
+        if not name.isprintable() or not 0 < len(name) <= _LONGEST or name.isspace():
+            raise_errors(
+                error(
+                    Code.BAD_VALUE,
+                    "not a name of an accelerator",
+                    found=shown(name),
+                    allowed=f"1 to {_LONGEST} letters that can be printed",
+                )
+            )
+        return name
+
+
+_LONGEST = 100
+"""Letters of the name of an accelerator."""
 
 
 def products(rows: Sequence[Row]) -> Products:
@@ -160,37 +175,33 @@ def _parquet(path: str) -> list[Row]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _csv(path: str) -> list[Row]:
-    lines = read_file(path, MAX_KERNEL_FILE_BYTES).splitlines()
-    facts = dict(
-        line.removeprefix("#").strip().split(": ", 1) for line in lines if line.startswith("#") and ": " in line
-    )
-    origin = {"source": f"syncline kernels measure, {facts.get('date', 'without a date')}"}
-    if "torch" in facts:
-        origin["software"] = f"PyTorch {facts['torch']}"
+def _csv(path: str) -> tuple[list[Row], Mapping[str, str]]:
+    """The rows of a table of ``syncline kernels measure``, and what its header says."""
+    table = read_table(path)
+    origin = {"source": f"syncline kernels measure, {table.facts.get('date', 'without a date')}"}
+    if "torch" in table.facts:
+        origin["software"] = f"PyTorch {table.facts['torch']}"
     rows = []
-    reader = csv.DictReader(line for line in lines if line.strip() and not line.startswith("#"))
-    if not {"operation", "seconds"} <= set(reader.fieldnames or ()):
-        raise_errors(_no_table(path, reader.fieldnames or ()))
-    for number, cells in enumerate(reader, 1):
-        try:
-            rows.append({**origin, **_converted(cells)})
-        except ValueError as problem:
-            raise_errors(error(Code.BAD_VALUE, f"row {number} is malformed", mark=_whole(path), found=str(problem)))
-    return rows
+    for each in table.rows:
+        row = {name: value for name, value in each.items() if value is not None}
+        operation = str(row["operation"])
+        if missing := [name for name in _NEEDED.get(operation, ()) if name not in row]:
+            message = f"a row of {operation} without {missing[0]}"
+            help = "measure kernels with `syncline kernels measure`"
+            raise_errors(error(Code.MISSING_KEY, message, mark=_whole(path), key=missing[0], help=help))
+        if "data_type" in row:
+            row["data_type"] = _TYPES.get(str(row["data_type"]), row["data_type"])
+        rows.append({**origin, **row})
+    return rows, table.facts
 
 
+_NEEDED = {
+    "gemm": ("m", "n", "k", "data_type"),
+    "attention": ("batch", "sequence", "heads", "kv_heads", "head_dim", "data_type"),
+}
+"""What rows of an operation say."""
 _TYPES = {"fp8_e4m3": "fp8"}
 """Names of data types in tables of ``syncline kernels measure`` that are called otherwise here."""
-
-
-def _converted(cells: dict[str, str]) -> Row:
-    kinds: dict[str, Callable[[str], Any]] = dict.fromkeys(_INTEGERS, int)
-    kinds |= {"seconds": float, "causal": lambda text: text == "true"}
-    row = {name: kinds.get(name, str)(cell) for name, cell in cells.items() if name is not None and cell}
-    if "data_type" in row:
-        row["data_type"] = _TYPES.get(row["data_type"], row["data_type"])
-    return row
 
 
 def _no_table(path: str, columns: Iterable[str]) -> Any:
