@@ -80,6 +80,9 @@ pub struct Job {
     /// Rank of adapters, if only these are trained (LoRA).
     #[serde(default)]
     pub adapters: Option<u32>,
+    /// Which products have adapters.
+    #[serde(default)]
+    pub adapted: Adapted,
 }
 
 /// A data type of linear layers. Attention, logits and what is between layers have 16 bits.
@@ -276,6 +279,19 @@ impl Module {
             Self::SharedExperts => "shared_experts",
         }
     }
+}
+
+/// Which products of a layer have adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Adapted {
+    /// All but those of experts.
+    #[default]
+    All,
+    /// Those of attention.
+    Attention,
+    /// Those of queries, keys and values.
+    Qkv,
 }
 
 /// How layers are divided among the chunks of a pipeline.

@@ -92,7 +92,16 @@ impl<C: Costs> Setting<'_, C> {
     pub(crate) fn layer(&self, number: u32, again: bool) -> Layer {
         let work = layer_work(self.model, self.job, number);
         let forward = self.forward(&work);
-        let (mut backward, weight_s) = self.backward(&work, &forward);
+        let (mut backward, mut weight_s) = self.backward(&work, &forward);
+        let mut forward = forward;
+        if self.job.adapters.is_some() {
+            let adapters = self.adapters(&work);
+            forward.products += adapters.forward;
+            forward.element_wise += adapters.added;
+            backward.products += adapters.backward;
+            backward.element_wise += adapters.gradients;
+            weight_s += adapters.weights;
+        }
         match self.job.recompute {
             Recompute::Full if again => backward += forward,
             Recompute::Selective => backward += self.parts_again(&work, &forward),

@@ -8,6 +8,7 @@
 //! - [`machine`]: what kernels and collectives take, which callers supply, and the constants of machine and software;
 //! - [`work`]: the kernels of a layer on one rank;
 //! - [`layer`]: the time of a layer, forward and backward, with the collectives that it waits for;
+//! - `adapters`: products and traffic of adapters beside frozen products;
 //! - `recompute`: what parts of a layer take if the backward pass computes them again;
 //! - [`stages`]: layers divided among the stages of a pipeline, and the time of GPipe, 1F1B and interleaving;
 //! - [`schedule`]: schedules that divide the backward pass or go both ways: their orders, executed;
@@ -24,6 +25,7 @@
 //! for sequence parallelism and activations; Rajbhandari et al., "ZeRO" (2020), for the division of states.
 
 pub mod activations;
+mod adapters;
 pub mod check;
 pub mod exchange;
 pub mod job;
@@ -41,7 +43,8 @@ pub mod step;
 pub mod work;
 
 pub use job::{
-    Dispatcher, Graphs, Job, Module, Modules, Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split,
+    Adapted, Dispatcher, Graphs, Job, Module, Modules, Overlap, Precision, Recompute, RecomputeMethod,
+    Schedule, Split,
 };
 pub use machine::{Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
 pub use measured::Measured;

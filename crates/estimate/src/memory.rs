@@ -7,6 +7,7 @@
 use crate::activations::{
     Activations, embedding, embedding_weights, layer_activations, output_layer, output_weights,
 };
+use crate::adapters::adapted;
 use crate::exchange::Held;
 use crate::job::{Job, Schedule};
 use crate::machine::MemorySoftware;
@@ -289,12 +290,11 @@ fn gathered(model: &Model, job: &Job, blocks: &[Block]) -> (f64, f64) {
     (largest(false), largest(false) + largest(true))
 }
 
-/// Parameters of adapters of a rank: two matrices for each linear layer outside experts (Hu et al. 2021, section 4.1).
+/// Parameters of adapters of a rank: two matrices for each product that has one (Hu et al. 2021, section 4.1).
 fn adapters(model: &Model, job: &Job, blocks: &[Block], rank: u32) -> f64 {
     let layer = |number: u32| -> u64 {
         let work = layer_work(model, job, number.min(model.layers - 1));
-        let dense = work.linears.iter().filter(|linear| linear.groups == 1);
-        dense.map(|linear| linear.inputs + linear.outputs).sum()
+        adapted(job, &work).map(|linear| linear.inputs + linear.outputs).sum()
     };
     let layers = blocks.iter().map(|block| match *block {
         Block::Layer(number) => layer(number),

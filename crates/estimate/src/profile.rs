@@ -5,6 +5,7 @@
 //! checks the closed form of the pipeline, and the most that a stage keeps checks the memory.
 
 use crate::activations::{embedding, embedding_weights, layer_activations, output_layer, output_weights};
+use crate::adapters::adapted;
 use crate::job::{Job, Module, Precision, Recompute, Schedule};
 use crate::layer::{Pass, Setting};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
@@ -15,7 +16,7 @@ use crate::schedule::places;
 use crate::schedule::run::{ChunkTimes, timeline};
 use crate::stages::{Block, divide_chunks};
 use crate::step::estimate;
-use crate::work::{Linear, Part, layer_work};
+use crate::work::{LayerWork, Linear, Part, layer_work};
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 
@@ -619,7 +620,7 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
         let mut found = Vec::new();
         for (at, linear) in work.linears.iter().enumerate() {
             let chosen = match linear.part {
-                Part::Attention => false,
+                Part::Attention | Part::AttentionOutput => false,
                 Part::UpProjection => modules.has(Module::MlaUpProj),
                 Part::Dense => modules.has(Module::Mlp),
                 Part::Shared => modules.has(Module::SharedExperts) || modules.has(Module::Moe),
@@ -664,7 +665,40 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
             let each_s = self.accumulation(parameters);
             found.push(moved("sums of gradients", "backward", batches, each_s, self.costs.moved.get()));
         }
+        found.extend(self.adapter_kernels(&work, if operators { 1.5 } else { twice(false) }, batches));
         found
+    }
+
+    /// The kernels of adapters, all of a layer as one for each pass; the forward pass `times` for each micro-batch.
+    fn adapter_kernels(&self, work: &LayerWork, times: f64, batches: f64) -> Vec<Kernel> {
+        let Some(rank) = self.job.adapters.map(f64::from) else { return Vec::new() };
+        let seconds = self.adapters(work);
+        let (mut flop, mut bytes, mut added, mut gradients) = (0.0, 0.0, 0.0, 0.0);
+        for linear in adapted(self.job, work) {
+            let (t, i, o) = (linear.tokens as f64, linear.inputs as f64, linear.outputs as f64);
+            flop += 2.0 * t * rank * (i + o);
+            bytes += 2.0 * (t * (i + o + 2.0 * rank) + rank * (i + o));
+            added += 6.0 * t * o;
+            gradients += 6.0 * t * i;
+        }
+        let product = |product, times, each_s| Kernel {
+            name: "adapters".to_owned(),
+            pass: pass(product),
+            precision: Some(Precision::Bf16.name()),
+            times,
+            each_s,
+            flop,
+            bytes,
+        };
+        // Every second product is computed again, and all between them.
+        let between = if times > 1.0 { 2.0 } else { 1.0 };
+        vec![
+            product(Product::Forward, times * batches, seconds.forward),
+            product(Product::InputGradient, batches, seconds.backward - seconds.weights),
+            product(Product::WeightGradient, batches, seconds.weights),
+            moved("sums of adapters", "forward", between * batches, seconds.added, added),
+            moved("sums of adapters", "backward", batches, seconds.gradients, gradients),
+        ]
     }
 }
 
@@ -708,7 +742,7 @@ fn linear_name(model: &Model, linears: &[Linear], at: usize) -> String {
     let block = match part {
         Part::Shared => "shared experts",
         Part::Experts => "experts",
-        Part::Attention | Part::UpProjection | Part::Dense => "feed-forward",
+        Part::Attention | Part::AttentionOutput | Part::UpProjection | Part::Dense => "feed-forward",
     };
     let first = linears[..at].iter().all(|linear| linear.part != part);
     format!("{block}, {}", if first { "first" } else { "second" })

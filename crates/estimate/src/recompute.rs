@@ -55,10 +55,12 @@ impl<C: Costs> Setting<'_, C> {
         } else if modules.has(Module::MoeAct) {
             routed += self.activated(work, Part::Experts);
         }
-        let software = self.software;
-        again.element_wise += self
-            .costs
-            .memory(software.element_wise * bytes as f64 + software.expert_element_wise * routed as f64);
+        if bytes + routed > 0 {
+            let software = self.software;
+            again.element_wise += self
+                .costs
+                .memory(software.element_wise * bytes as f64 + software.expert_element_wise * routed as f64);
+        }
         again
     }
 

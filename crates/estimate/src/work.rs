@@ -22,8 +22,10 @@ pub struct Linear {
 /// The part of a layer that a product belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Attention.
+    /// Queries, keys and values of attention, or their compressed forms.
     Attention,
+    /// The outputs of attention.
+    AttentionOutput,
     /// Queries, keys and values from their compressed forms.
     UpProjection,
     /// The dense feed-forward block.
@@ -105,7 +107,7 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             work.linear(part, hidden, latent.kv_rank + latent.rope_dim, Part::Attention);
             let expanded = heads * (latent.nope_dim + latent.value_dim);
             work.linear(tokens, latent.kv_rank, expanded, Part::UpProjection);
-            work.linear(tokens, heads * latent.value_dim, hidden, Part::Attention);
+            work.linear(tokens, heads * latent.value_dim, hidden, Part::AttentionOutput);
             // Queries and keys are put together from their parts: read and written twice.
             work.element_bytes += tokens * heads * (2 * key + latent.value_dim) * HALF * 4;
             (heads, key, latent.value_dim)
@@ -115,7 +117,7 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             let kv_heads = (model.kv_heads / tensor).max(1);
             let (queries, keys) = (heads * model.head_dim, kv_heads * model.head_dim);
             work.linear(tokens, hidden, queries + 2 * keys, Part::Attention);
-            work.linear(tokens, queries, hidden, Part::Attention);
+            work.linear(tokens, queries, hidden, Part::AttentionOutput);
             if model.rotary {
                 work.element_bytes += tokens * (queries + keys) * HALF * 2;
             }

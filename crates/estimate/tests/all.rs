@@ -2,6 +2,7 @@
 
 #![expect(clippy::float_cmp, reason = "sums of few whole numbers are exact")]
 
+mod adapters;
 mod experts;
 mod memory;
 mod models;
@@ -14,7 +15,7 @@ mod work;
 use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
-    Attention, Cluster, Collective, Costs, Dispatcher, Graphs, Group, Job, Model, Modules, Overlap,
+    Adapted, Attention, Cluster, Collective, Costs, Dispatcher, Graphs, Group, Job, Model, Modules, Overlap,
     Precision, Product, Recompute, Schedule, Software, Split,
 };
 use syncline_kernels::Library;
@@ -106,6 +107,7 @@ pub fn single(sequence: u64) -> Job {
         fused_experts: false,
         narrow_output: false,
         adapters: None,
+        adapted: Adapted::All,
     }
 }
 

@@ -21,6 +21,7 @@ Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Recompute: TypeAlias = Literal["none", "selective", "operators", "except_qkv", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
 Module: TypeAlias = Literal["core_attention", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
+Adapted: TypeAlias = Literal["all", "attention", "qkv"]
 Split: TypeAlias = Literal["even", "ends", "rest", "cost"]
 AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn"]
 
@@ -121,6 +122,8 @@ class Job(Strict):
     """Whether the output layer has the precision of linear layers, rather than 16 bits."""
     adapters: Count | None = None
     """Rank of adapters, if only these are trained (LoRA)."""
+    adapted: Adapted = "all"
+    """Which products have adapters."""
 
     def text(self) -> str:
         """The job for the core, as JSON."""

@@ -8,6 +8,7 @@ from pydantic import Field, Tag
 from pydantic.types import Discriminator
 
 from syncline.estimate.job import (
+    Adapted,
     Dispatcher,
     Graphs,
     Module,
@@ -144,5 +145,8 @@ class JobFile(Strict):
     """Whether the output layer has `precision`, too, rather than 16 bits."""
     lora: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
     """Rank of adapters, if only these are trained."""
+    lora_targets: Adapted = "all"
+    """Which products have adapters: `all` but those of experts, those of `attention`, or only those of queries, keys
+    and values (`qkv`)."""
     overlap: Overlap = Overlap()
     """Which communication overlaps with computing."""

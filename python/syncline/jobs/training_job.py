@@ -117,7 +117,7 @@ def resolve(source: Source) -> TrainingJob:
     found, problems = collect(source, JobFile, Whole("the job file"))
     if found is None:
         raise_errors(*in_order(problems))
-    problems = list(_mesh(source, found)) + list(_batch(source, found))
+    problems = [*_mesh(source, found), *_batch(source, found), *_adapters(source, found)]
     if problems:
         raise_errors(*in_order(problems))
     try:
@@ -187,6 +187,7 @@ def _job(found: JobFile) -> Job:
         fused_experts=found.fused_experts,
         narrow_output=found.narrow_output,
         adapters=found.lora,
+        adapted=found.lora_targets,
     )
 
 
@@ -263,6 +264,18 @@ def _both_ways(source: Source, found: JobFile, unit: int) -> Iterator[Diagnostic
             found=found.batch.global_batch,
             allowed=f"a multiple of {each * unit} from {least * unit}",
             near=max(least * unit, _multiple(found.batch.global_batch, each * unit)),
+        )
+
+
+def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    if found.lora is None and found.lora_targets != "all":
+        yield error(
+            Code.BAD_VALUE,
+            "targets without adapters",
+            mark=source.mark(("lora_targets",)),
+            key="lora_targets",
+            found=found.lora_targets,
+            help="write lora: 16, or leave out lora_targets",
         )
 
 

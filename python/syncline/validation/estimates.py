@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 
     from syncline import _core
     from syncline.clusters.known import Cluster
-    from syncline.estimate.job import Recompute, Split
+    from syncline.estimate.job import Adapted, Recompute, Split
     from syncline.estimate.software import ConstantSet, Software
     from syncline.models.architecture import Architecture
     from syncline.validation.prediction import Predict
     from syncline.validation.runs import Run
+
+
+_ADAPTED: Mapping[str, Adapted] = {"mlperf": "attention", "bridge": "qkv", "dgxc": "qkv"}
+"""Which products have adapters: MLPerf's reference adapts attention; NeMo's recipes for performance (`target_modules =
+['linear_qkv']`) queries, keys and values; others all."""
 
 
 def job(run: Run) -> Job:
@@ -65,6 +70,7 @@ def job(run: Run) -> Job:
         fused_experts=bool(run.fused_experts),
         narrow_output=bool(run.narrow_output),
         adapters=run.lora or (16 if run.task == "lora" else None),
+        adapted=_ADAPTED.get(run.dataset, "all"),
     )
 
 
