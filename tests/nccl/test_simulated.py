@@ -133,6 +133,8 @@ def test_results_say_by_what_they_are_calibrated() -> None:
     assert alone.startswith("collectives by h100-sxm (NCCL 2.29.2, 2026-")
     errors = machine.content.in_node.all_reduce.errors
     assert f"median {100 * errors.median:.1f} %, 90th percentile {100 * errors.p90:.1f} %" in alone
+    # What is measured includes sums.
+    assert simulated("h100-sxm", "all_reduce", 1 << 20, fabric(machine, 8)).summary.notes == ()
     both = simulated("h100-sxm", "all_reduce", 1 << 20, fabric(machine, 8, 2)).summary.calibrated
     assert both.endswith("between nodes not measured")
     plain = {"workload": {"collective": "all_reduce", "bytes": "1MiB"}, "fabric": fabric(machine, 8), "report": False}

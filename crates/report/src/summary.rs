@@ -164,7 +164,8 @@ fn notes(scenario: &Scenario, prepared: &Prepared, record: &Record) -> Vec<Strin
                 .to_owned(),
         );
     }
-    if scenario.collectives.reduction_rate.is_none() {
+    // The times of a calibrated NCCL include reductions.
+    if scenario.collectives.reduction_rate.is_none() && scenario.collectives.nccl.is_none() {
         notes.push("local reduction costs no time (collectives.reduction_rate is not given)".to_owned());
     }
     notes
