@@ -158,6 +158,10 @@ def test_gradients_and_adapters(convert):
     assert convert(BASE).job.job.gradient_bytes == 4
     assert convert(changed(ddp__grad_reduce_in_fp32=False)).job.job.gradient_bytes == 2
     assert convert(changed(peft={"dim": 16, "alpha": 32})).job.job.adapters == 16
+    attention = {"dim": 8, "target_modules": ["linear_proj", "linear_qkv"]}
+    assert convert(changed(peft=attention)).job.job.adapted == "attention"
+    with pytest.raises(SynclineError, match="adapters of these modules alone"):
+        convert(changed(peft={"dim": 8, "target_modules": ["linear_fc1"]}))
 
 
 def test_layouts_are_lists_of_words(convert):

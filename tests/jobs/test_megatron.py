@@ -376,6 +376,13 @@ def test_missing_arguments_are_named_all_at_once():
         assert each in said, each
 
 
+def test_a_misspelt_argument_comes_before_what_is_missing_for_it():
+    with pytest.raises(SynclineError) as found:
+        converted(BASE.replace("--hidden-size", "--hiden-size"))
+    assert [each["key"] for each in found.value.diagnostics] == ["--hiden-size", "--hidden-size"]
+    assert found.value.diagnostics[0]["nearest"] == "--hidden-size"
+
+
 def test_a_problem_of_the_job_has_the_place_of_its_argument(tmp_path):
     pytest.importorskip("tree_sitter_bash")
     file = tmp_path / "train.sh"

@@ -65,7 +65,11 @@ def convert(
         of the setting that it comes from.
     """
     if found := [*problems, *settings.problems]:
-        raise_errors(*in_order(found))
+        # A setting that is missing may only be misspelt: what has a place comes first.
+        raise_errors(
+            *in_order(each for each in found if "place" in each),
+            *in_order(each for each in found if "place" not in each),
+        )
     if mapped is None:
         mapped = [each.said for key, each in settings.found.items() if key in settings.used]
     lists = [(why, tuple(left_out[why])) for why in REASONS if why in left_out]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error
-from syncline.jobs.bridge.mapping import SPELLED, keys, megatron
+from syncline.jobs.bridge.mapping import SPELLED, adapted, keys, megatron
 from syncline.jobs.converted import Converted, convert
 from syncline.jobs.given import Given
 from syncline.jobs.keys import known
@@ -44,6 +44,7 @@ def convert_bridge(
     map_settings(settings, Given.of(accelerator, gpus, vocab=vocab, model=model))
     if (rank := given.whole("peft.dim")) is not None:
         settings.put("lora", rank, note=given.said("peft.dim"))
+        adapted(given, settings)
     problems = [*found.problems, *given.problems]
     if gpus is None:
         problems.append(

@@ -176,6 +176,28 @@ def _overlap(settings: Settings, put: Any, found: dict[str, Setting]) -> None:
         put("no-overlap-p2p-communication", key)
 
 
+def adapted(given: Settings, settings: Settings) -> None:
+    """Sets the products that have adapters, by the modules that ``peft`` names; without any, all."""
+    key = "peft.target_modules"
+    modules = frozenset(map(str, given.raw(key) or ()))
+    if not modules:
+        return
+    if (found := TARGETS.get(modules)) is None:
+        given.problem(
+            key,
+            "estimates do not have adapters of these modules alone",
+            allowed="; ".join(", ".join(sorted(each)) for each in TARGETS),
+        )
+        return
+    settings.put("lora_targets", found, note=given.said(key))
+
+
+TARGETS: Mapping[frozenset[str], str] = {
+    frozenset(("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")): "all",
+    frozenset(("linear_qkv", "linear_proj")): "attention",
+    frozenset(("linear_qkv",)): "qkv",
+}
+"""Modules of Megatron Core that adapters are beside, and their names in job files."""
 SPELLED: Mapping[str, str] = {
     **{name: f"model.{name.replace('-', '_')}" for name in arguments().mapped},
     **{argument: key for key, argument in _UNLIKE.items()},
