@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 WAITING = 0.5
 """Part of its power that an accelerator draws while it waits; an assumption. GPUs of training jobs come to the power of
-their boards while they compute, and fall to between a fifth and three quarters of it while they synchronise, a decoder
-(GPT-NeoX) to half of it (Patel et al., "Characterizing Power Management Opportunities for LLMs in the Cloud", ASPLOS
-2024)."""
+their boards while they compute, and draw much less while they synchronise; how much less depends on the model (Patel et
+al., "Characterizing Power Management Opportunities for LLMs in the Cloud", ASPLOS 2024)."""
 COMPUTING = ("products", "attention", "element_wise", "ends", "update")
 """Parts of a step in which accelerators compute."""
 
