@@ -197,8 +197,8 @@ error[SL0102]: value not allowed
   |         ^^^^^^ found `a list`
   |
   = note: allowed: a mapping with one of the keys dims, shape, torus,
-          alltoall, file, measured, links, fat_tree, leaf_spine, dragonfly,
-          expander, mesh, hypercube, switch
+          alltoall, file, measured, cluster, links, fat_tree, leaf_spine,
+          dragonfly, expander, mesh, hypercube, switch
   = note: key `fabric`""",
     ),
     "both rates": (
