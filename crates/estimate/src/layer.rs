@@ -199,12 +199,7 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
-        let Linear { tokens, inputs, outputs, groups, .. } = *linear;
-        let (m, n, k) = match product {
-            Product::Forward => (tokens, outputs, inputs),
-            Product::InputGradient => (tokens, inputs, outputs),
-            Product::WeightGradient => (outputs, inputs, tokens),
-        };
+        let ((m, n, k), groups) = (linear.sizes(product), linear.groups);
         let precision = self.job.precision;
         let grouped = if groups > 1 && !self.job.fused_experts { self.software.expert_products } else { 1.0 };
         let seconds =

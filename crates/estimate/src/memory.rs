@@ -16,11 +16,13 @@ use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
 use crate::stages::{Block, divide, divide_chunks, in_flight};
 use crate::work::layer_work;
+use serde::Serialize;
 
 /// The peak memory of a rank, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Memory {
     /// The stage of this rank.
+    #[serde(skip)]
     pub stage: u32,
     /// Parameters, in the type of products, and in 8 bits too if the software keeps these; FSDP's are in 32 bits.
     pub weights: u64,

@@ -87,29 +87,12 @@ pub struct StageMemory {
     pub points: Vec<Point>,
 }
 
-/// The kinds of [`Memory`].
+/// The kinds of [`Memory`], and their sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Peak {
-    /// As in [`Memory`].
-    pub weights: u64,
-    /// As in [`Memory`].
-    pub gradients: u64,
-    /// As in [`Memory`].
-    pub optimizer: u64,
-    /// As in [`Memory`].
-    pub activations: u64,
-    /// As in [`Memory`].
-    pub logits: u64,
-    /// As in [`Memory`].
-    pub working: u64,
-    /// As in [`Memory`].
-    pub gathered: u64,
-    /// As in [`Memory`].
-    pub fragmentation: u64,
-    /// As in [`Memory`].
-    pub buffers: u64,
-    /// As in [`Memory`].
-    pub context: u64,
+    /// By kind.
+    #[serde(flatten)]
+    pub kinds: Memory,
     /// All of them.
     pub total: u64,
 }
@@ -245,7 +228,10 @@ fn over_time(
         .zip(stages.iter().zip(turns))
         .map(|(stage, (peak, turns))| {
             let held: Vec<Kept> = places(job, stage).map(|place| kept[place.chunk as usize]).collect();
-            StageMemory { peak: peak_of(peak), points: points(job, software, peak, &held, turns) }
+            StageMemory {
+                peak: Peak { kinds: *peak, total: peak.total() },
+                points: points(job, software, peak, &held, turns),
+            }
         })
         .collect()
 }
@@ -352,22 +338,6 @@ fn points(
         found.push(point(end, (now + outputs).max(0.0), loss.max(0.0), 0.0));
     }
     found
-}
-
-const fn peak_of(memory: &Memory) -> Peak {
-    Peak {
-        weights: memory.weights,
-        gradients: memory.gradients,
-        optimizer: memory.optimizer,
-        activations: memory.activations,
-        logits: memory.logits,
-        working: memory.working,
-        gathered: memory.gathered,
-        fragmentation: memory.fragmentation,
-        buffers: memory.buffers,
-        context: memory.context,
-        total: memory.total(),
-    }
 }
 
 /// The communication of a rank of a stage.
@@ -538,7 +508,7 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
                     if product == Product::WeightGradient && job.adapters.is_some() {
                         continue;
                     }
-                    let (m, n, k) = sizes(product, &linear);
+                    let (m, n, k) = linear.sizes(product);
                     let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
                     let each_s =
                         setting.costs.product(product, precision, m, n, k, 1) / setting.rate(precision);
@@ -562,15 +532,6 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
 
 const PRODUCTS: [Product; 3] = [Product::Forward, Product::InputGradient, Product::WeightGradient];
 
-const fn sizes(product: Product, linear: &Linear) -> (u64, u64, u64) {
-    let Linear { tokens, inputs, outputs, .. } = *linear;
-    match product {
-        Product::Forward => (tokens, outputs, inputs),
-        Product::InputGradient => (tokens, inputs, outputs),
-        Product::WeightGradient => (outputs, inputs, tokens),
-    }
-}
-
 const fn pass(product: Product) -> &'static str {
     match product {
         Product::Forward => "forward",
@@ -593,7 +554,7 @@ fn multiplied(
     each_s: f64,
     linear: &Linear,
 ) -> Kernel {
-    let (m, n, k) = sizes(product, linear);
+    let (m, n, k) = linear.sizes(product);
     let groups = linear.groups as f64;
     let (m, n, k) = (m as f64, n as f64, k as f64);
     let operands = m * k + k * n;

@@ -4,7 +4,7 @@ use crate::job::Module;
 use crate::layer::{Pass, Setting};
 use crate::machine::{Costs, Product};
 use crate::model::Attention;
-use crate::work::{LayerWork, Linear, Part};
+use crate::work::{LayerWork, Part, ordered, rotated};
 
 const HALF: u64 = 2;
 
@@ -39,7 +39,7 @@ impl<C: Costs> Setting<'_, C> {
         for (chosen, part) in blocks {
             if chosen && work.of(part).next().is_some() {
                 again.products += self.products_of(work, part);
-                let activated = self.activated(work, part);
+                let activated = work.activated(part);
                 *if part == Part::Experts { &mut routed } else { &mut bytes } += activated;
             }
         }
@@ -51,9 +51,9 @@ impl<C: Costs> Setting<'_, C> {
         }
         if modules.has(Module::Moe) && experts {
             again.expert += forward.expert;
-            routed += self.routed_bytes(work);
+            routed += self.ordered(work);
         } else if modules.has(Module::MoeAct) {
-            routed += self.activated(work, Part::Experts);
+            routed += work.activated(Part::Experts);
         }
         if bytes + routed > 0 {
             let software = self.software;
@@ -73,29 +73,17 @@ impl<C: Costs> Setting<'_, C> {
         if self.job.sequence_parallel { self.job.tensor } else { 1 }
     }
 
-    /// Bytes of the activation between the two products of a block, which reads the outputs of the first and writes the inputs
-    /// of the second.
-    fn activated(&self, work: &LayerWork, part: Part) -> u64 {
-        let elements = |linear: &Linear| linear.tokens * linear.groups;
-        let (mut blocks, mut bytes) = (work.of(part), 0);
-        if let (Some(first), Some(second)) = (blocks.next(), blocks.next()) {
-            bytes = elements(first) * (first.outputs + second.inputs) * HALF;
-        }
-        bytes
-    }
-
-    /// Bytes in which queries and keys of latent attention are put together from their parts.
+    /// Bytes in which queries and keys of latent attention are put together.
     fn rotated(&self, work: &LayerWork) -> u64 {
-        let (Attention::Latent(latent), Some(shape)) = (self.model.attention, work.attention) else {
-            return 0;
-        };
-        let key = latent.nope_dim + latent.rope_dim;
-        self.job.tokens() * shape.heads * (2 * key + latent.value_dim) * HALF * 4
+        match (self.model.attention, work.attention) {
+            (Attention::Latent(latent), Some(shape)) => rotated(latent, self.job.tokens(), shape.heads),
+            _ => 0,
+        }
     }
 
     /// Bytes in which tokens are copied into the order of experts and back.
-    fn routed_bytes(&self, work: &LayerWork) -> u64 {
-        let copies: u64 = work.of(Part::Experts).next().map_or(0, |linear| linear.tokens * linear.groups);
-        copies * self.model.hidden * HALF * 6
+    fn ordered(&self, work: &LayerWork) -> u64 {
+        let copies = work.of(Part::Experts).next().map_or(0, |linear| linear.tokens * linear.groups);
+        ordered(self.model, copies)
     }
 }

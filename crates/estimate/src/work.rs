@@ -1,8 +1,8 @@
 //! The kernels of a layer on one rank.
 
 use crate::job::{Dispatcher, Job};
-use crate::machine::AttentionWork;
-use crate::model::{Attention, Model};
+use crate::machine::{AttentionWork, Product};
+use crate::model::{Attention, Latent, Model};
 
 /// A linear layer on one rank: `tokens` x `inputs` times `inputs` x `outputs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,18 @@ pub struct Linear {
     pub groups: u64,
     /// What it is a part of.
     pub part: Part,
+}
+
+impl Linear {
+    /// The product `m` x `k` times `k` x `n` of a pass, as `(m, n, k)`.
+    pub(crate) const fn sizes(&self, product: Product) -> (u64, u64, u64) {
+        let Self { tokens, inputs, outputs, .. } = *self;
+        match product {
+            Product::Forward => (tokens, outputs, inputs),
+            Product::InputGradient => (tokens, inputs, outputs),
+            Product::WeightGradient => (outputs, inputs, tokens),
+        }
+    }
 }
 
 /// The part of a layer that a product belongs to.
@@ -108,8 +120,7 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             let expanded = heads * (latent.nope_dim + latent.value_dim);
             work.linear(tokens, latent.kv_rank, expanded, Part::UpProjection);
             work.linear(tokens, heads * latent.value_dim, hidden, Part::AttentionOutput);
-            // Queries and keys are put together from their parts: read and written twice.
-            work.element_bytes += tokens * heads * (2 * key + latent.value_dim) * HALF * 4;
+            work.element_bytes += rotated(latent, tokens, heads);
             (heads, key, latent.value_dim)
         }
         Attention::Full | Attention::Window { .. } => {
@@ -141,13 +152,23 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
     }
 }
 
+/// Bytes in which queries and keys of latent attention are put together from their parts: read and written twice.
+pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
+    tokens * heads * (2 * (latent.nope_dim + latent.rope_dim) + latent.value_dim) * HALF * 4
+}
+
+/// Bytes in which `copies` of tokens are copied into the order of experts and back, and weighted.
+pub(crate) const fn ordered(model: &Model, copies: u64) -> u64 {
+    copies * model.hidden * HALF * 6
+}
+
 /// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements. Returns the bytes that its activation
-/// moves: it reads the outputs of the first product and writes the inputs of the second.
+/// moves.
 fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, part: Part, work: &mut LayerWork) -> u64 {
     let first = if model.gated { 2 * ffn } else { ffn };
     work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups, part });
     work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups, part });
-    groups * tokens * (first + ffn) * HALF
+    work.activated(part)
 }
 
 /// Experts: a rank's tokens go to `top_k` of them, and it computes those that come to its own, in equal parts.
@@ -160,8 +181,8 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     let computed = sent * parts;
     let each = (computed / local).max(1);
     let activated = feed_forward(model, each, experts.ffn / parts, local, Part::Experts, work);
-    // Tokens are copied into the order of experts and back, and weighted; the router's scores are sorted.
-    work.routed_bytes = computed * model.hidden * HALF * 6 + job.tokens() / tensor * experts.count * 4 * 6;
+    // The router's scores are sorted.
+    work.routed_bytes = ordered(model, computed) + job.tokens() / tensor * experts.count * 4 * 6;
     if !job.fused_experts {
         // One kernel converts inputs of both products, and another computes the activation: else the products do.
         let converted = if job.precision.converts() { HALF + 1 } else { 0 };
@@ -200,5 +221,17 @@ impl LayerWork {
     /// Products of a part.
     pub fn of(&self, part: Part) -> impl Iterator<Item = &Linear> {
         self.linears.iter().filter(move |linear| linear.part == part)
+    }
+
+    /// Bytes of the activation between the two products of a block: it reads the outputs of the first and writes the inputs
+    /// of the second. 0 if the layer has no such block.
+    pub(crate) fn activated(&self, part: Part) -> u64 {
+        let mut products = self.of(part);
+        match (products.next(), products.next()) {
+            (Some(first), Some(second)) => {
+                first.tokens * first.groups * (first.outputs + second.inputs) * HALF
+            }
+            _ => 0,
+        }
     }
 }

@@ -24,7 +24,7 @@ struct File {
     #[serde(default, rename = "notes")]
     _notes: Vec<String>,
     multiprocessors: f64,
-    /// Size of the memory, for whoever asks whether a job fits.
+    /// Size of the accelerator's memory, which says whether a job fits.
     #[serde(default, rename = "memory_bytes")]
     _memory_bytes: Option<f64>,
     /// Most FLOP per second of the matrix units by data type, at their highest clock: no kernel is faster.

@@ -364,7 +364,7 @@ impl Gemm {
         Estimate { seconds, bound, extrapolates: !measured }
     }
 
-    /// The time of a product at the peak of the matrix units, in seconds: no kernel is faster. 0 if the peak is unknown.
+    /// The time of a product at the peak of the matrix units, in seconds, which no kernel can beat. 0 if the peak is unknown.
     pub fn least_seconds(&self, shape: GemmShape) -> f64 {
         let [m, n, k, groups] = [shape.m, shape.n, shape.k, shape.groups].map(|size| size as f64);
         2.0 * m * n * k * groups / self.peak_flop_per_s

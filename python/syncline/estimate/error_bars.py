@@ -97,7 +97,7 @@ def error_bar(constants: str, accelerator: str, kind: Kind) -> ErrorBar | None:
 
 
 def sentences(bar: ErrorBar | None, accelerator: str, kind: Kind, *, gpus: int, sequence: int) -> list[str]:
-    """What an error bar says about an estimate for so many accelerators and tokens of a sequence, in sentences."""
+    """Explains the error bar of an estimate with this number of accelerators and this sequence length."""
     jobs = f"{_JOBS[kind]} on {accelerator}"
     if bar is None:
         return [f"Error bar: none. No step of {jobs} was measured, so this is an extrapolation."]

@@ -36,7 +36,7 @@ class Window(Strict):
     tokens: Count
     """Earlier tokens that a token attends to at most."""
     full_every: Annotated[int, Field(ge=0)]
-    """One layer in so many attends to all tokens; 0: none."""
+    """Every layer whose number is a multiple of this attends to all tokens; 0: none does."""
 
 
 class ExpertSizes(Strict):

@@ -1,4 +1,4 @@
-"""Pages that commands write: their names are checked before long work, and errors of writing are told."""
+"""Writes the pages of commands. File names are checked before the work starts, and write errors are reported."""
 
 from __future__ import annotations
 

@@ -297,7 +297,7 @@ def _raise_none(request: Request, software: Software | None, possible: int, smal
         raise_errors(
             error(
                 Code.BAD_VALUE,
-                "model and batch cannot be divided among so many accelerators",
+                "model and batch cannot be divided among this number of accelerators",
                 key="gpus",
                 found=str(request.gpus),
                 help=f"TP x PP x CP x DP has to be {request.gpus}, and DP has to divide the global batch of "

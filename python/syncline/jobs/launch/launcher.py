@@ -84,7 +84,7 @@ def launch(script: Script, path: str, known: Iterable[str]) -> Launch:
 
 
 def _gpus(words: Sequence[Word], batch: Mapping[str, Word]) -> tuple[int | None, str, Mark | None]:
-    """The number of accelerators that launchers are told, what tells them, and where."""
+    """The number of accelerators that launch options give, the names of these options, and their place."""
     options: dict[str, Word] = {}
     for index, word in enumerate(words):
         name, equals, value = word.text.partition("=")

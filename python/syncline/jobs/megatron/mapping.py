@@ -387,7 +387,7 @@ def _zero(settings: Settings, given: Given, tensor: int) -> None:
         if ranks % groups:
             settings.problem(
                 "num-distributed-optimizer-instances",
-                f"{ranks} data-parallel ranks do not divide into so many",
+                f"{ranks} data-parallel ranks do not divide into this number of instances",
                 allowed=f"a divisor of {ranks}",
             )
         else:

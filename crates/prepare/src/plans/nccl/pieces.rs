@@ -42,8 +42,8 @@ pub(super) struct Cut {
     pub(super) links_s: f64,
 }
 
-/// Cuts a collective that takes `seconds` into as few pieces as links allow. `count` returns how many pieces there are when
-/// so many are asked for. If no number of pieces is quick enough, the quickest counts, and it takes longer.
+/// Cuts a collective that takes `seconds` into as few pieces as links allow. `count` returns the actual number of
+/// pieces for a requested number. If no number is quick enough, the quickest is taken, and the collective takes longer.
 pub(super) fn cut(stages: &[Timed], seconds: f64, count: impl Fn(u32) -> u32) -> Cut {
     let lanes = stages.iter().map(|stage| stage.lanes).max().unwrap_or(1);
     let mut best: Option<(u32, f64)> = None;
