@@ -12,7 +12,7 @@ from syncline.design.parallel import Request, search
 from syncline.design.parallel.screen import axes, reason
 from syncline.design.parallel.search_divisions import batch_of
 from syncline.errors import SynclineError
-from syncline.estimate import machine, model_text, shipped
+from syncline.estimate import estimator, machine, model_text, shipped
 from syncline.estimate.measures import flop_per_token
 from syncline.models.hugging_face.architecture import architecture
 from tests.conftest import Cli
@@ -164,6 +164,14 @@ def test_operations_of_a_token_are_those_of_the_formula():
     assert flop_per_token(model, 2048) == pytest.approx(expected)
 
 
+def test_weights_that_are_not_trained_need_no_gradients():
+    """4 operations a weight in place of 6; attention goes back through all scores."""
+    model = architecture(LLAMA_70B, "a model")
+    difference = flop_per_token(model, 8192) - flop_per_token(model, 8192, frozen=True)
+    layer = 8192 * (8192 + 2 * 1024 + 8192) + 3 * 8192 * 28672
+    assert difference == 2 * (80 * layer + 8192 * 128256)
+
+
 def test_the_reason_names_what_the_next_plan_spends_more_on():
     found = search(request(keep=40))
     names = ("tensor", "pipeline", "context", "data")
@@ -209,6 +217,57 @@ def test_bad_configurations_are_refused_by_name(cli: Cli, text, words):
     found = cli("design", "parallel", "config.json", "--gpus", "8")
     assert found.returncode in (2, 3)
     assert all(word in found.stderr for word in words), found.stderr
+
+
+def test_a_model_has_a_name_or_a_file_or_the_folder_of_one(cli: Cli):
+    cli.write("some/config.json", json.dumps(LLAMA_70B))
+    said = [
+        cli("design", "parallel", model, "--gpus", "64", "--top", "1", "--json").stdout
+        for model in ("some/config.json", "some", "llama3-70b")
+    ]
+    steps = [json.loads(each)["parallel"]["divisions"][0]["step_s"] for each in said]
+    assert steps[0] == steps[1] == steps[2]
+    wrong = cli("design", "parallel", "llama3-70", "--gpus", "64")
+    assert wrong.returncode == 2 and "did you mean `llama3-70b`?" in wrong.stderr
+
+
+def test_states_of_fewer_bits_need_less_memory():
+    """Adam's moments of 2 bytes in place of 4, gradients likewise; ZeRO-1 divides the moments and master weights."""
+    plain, moments, gradients = (
+        search(request(keep=1000, **more)).best for more in ({}, {"moments": "bf16"}, {"gradients": "bf16"})
+    )
+    plan = plain[0].plan
+    one, two, three = (next(each for each in found if each.plan == plan) for found in (plain, moments, gradients))
+    assert two.memory["optimizer"] == pytest.approx(one.memory["optimizer"] * 8 / 12, rel=1e-3)
+    assert three.memory["gradients"] == one.memory["gradients"] / 2
+
+
+def test_settings_of_experts_are_named_with_their_step():
+    """What is said of the best division is what its own estimate says; a dense model has no such settings."""
+    config = {**SMALL, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
+    asked = request(config, 8, sequence=1024, global_batch=8, keep=1)
+    found = search(asked)
+    assert found.switches
+    assert [each.step_s for each in found.switches] == sorted(each.step_s for each in found.switches)
+    constants = shipped()["megatron"].constants.model_dump_json()
+    for each in found.switches:
+        value = {"experts": True} if each.key == "overlap.experts" else each.value
+        key = "overlap" if each.key == "overlap.experts" else each.key
+        how = found.best[0].how
+        if key == "overlap":
+            value = {**how.overlap.model_dump(), **value}
+        assert (
+            estimator(asked.architecture, how.changed(**{key: value}), asked.machine).seconds(constants)
+            == each.step_s
+            < 0.99 * found.best[0].step_s
+        )
+    assert search(request(keep=1)).switches == ()
+
+
+def test_a_dispatcher_needs_experts():
+    with pytest.raises(SynclineError) as raised:
+        search(request(dispatcher="fused"))
+    assert raised.value.diagnostics[0]["key"] == "dispatcher"
 
 
 def test_graphs_launch_short_kernels_of_experts():

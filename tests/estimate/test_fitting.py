@@ -73,18 +73,28 @@ def test_states_are_divided_and_have_fewer_bits():
     """Eight copies of a small model: what is duplicated is what does not fit."""
     model = LLAMA.model_copy(update={"layers": 24})
     made = job(pipeline=1, tensor=8, data=8, shard_group=8, zero=0, micro_batch=1, micro_batches=8, recompute="full")
-    capacity = needed(made, model) - (1 << 30)
-    changes = changes_that_fit(model, made, H100, "megatron", CONSTANTS, capacity, most=50)
-    said = {each.said for each in changes}
-    for expected in (
-        "ZeRO-1 (states of the optimizer)",
-        "ZeRO-3 (parameters too)",
-        "moments of 8 bits",
-        "moments of 16 bits",
-        "gradients of 16 bits",
-    ):
-        assert expected in said, said
-    assert not any("recompute" in each for each in said)
+    shorter = {
+        "ZeRO-1 (states of the optimizer)": {"zero": 1},
+        "ZeRO-3 (parameters too)": {"zero": 3},
+        "moments of 16 bits": {"moment_bytes": 2},
+        "moments of 8 bits": {"moment_bytes": 1},
+        "gradients of 16 bits": {"gradient_bytes": 2},
+    }
+    for expected, values in shorter.items():
+        capacity = needed(made.changed(**values), model)
+        changes = changes_that_fit(model, made, H100, "megatron", CONSTANTS, capacity, most=50)
+        assert expected in {each.said for each in changes}
+        assert not any("recompute" in each.said for each in changes)
+
+
+def test_of_one_kind_of_change_the_smallest_is_named():
+    """Twice as many tensor-parallel ranks suffice, so that nothing says four or eight times as many."""
+    made = job(tensor=1, sequence_parallel=False, data=16, shard_group=16, micro_batches=4, micro_batch=1)
+    enough = needed(made.changed(tensor=2, sequence_parallel=True, data=8, shard_group=8, micro_batches=8))
+    said = [each.said for each in found(made, enough, most=50)]
+    assert [each for each in said if each.startswith("tensor parallelism")] == [
+        "tensor parallelism 2 with sequence parallelism"
+    ]
 
 
 def test_nothing_helps_a_model_that_is_too_large():

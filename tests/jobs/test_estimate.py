@@ -252,7 +252,13 @@ def test_frameworks_are_those_with_constants():
         ({"cluster__accelerator": "H101"}, "cluster.accelerator", "H100"),
         ({"cluster__accelerator": "A100", "precision": "fp8"}, "precision", "does not compute in fp8"),
         ({"cluster__accelerator": "A100", "framework": "nanotron"}, "framework", "megatron"),
+        ({"cluster__accelerator": "own.json"}, "cluster.accelerator", "by name"),
+        ({"cluster__nic_rate": "0Gb/s"}, "cluster.nic_rate", "above 0"),
         ({"parallel__expert": 2}, "parallel.expert", "no experts"),
+        ({"parallel__expert_tensor": 2}, "parallel.expert_tensor", "no experts"),
+        ({"dispatcher": "fused"}, "dispatcher", "no experts"),
+        ({"fused_experts": True}, "fused_experts", "no experts"),
+        ({"overlap__experts": True}, "overlap.experts", "no experts"),
         ({"parallel__schedule": "zb-v"}, "parallel.virtual_stages", "write virtual_stages: 2"),
         ({"parallel__schedule": "zbv"}, "parallel.schedule", "zb-v"),
         (

@@ -40,8 +40,20 @@ def read(path: str) -> tuple[str, ModelInfo]:
     return described(path, named)
 
 
+def find_architecture(model: str | PathLike[str]) -> Architecture:
+    """The architecture of a published model by its name, such as ``llama3-70b``, or that in a ``config.json``.
+
+    :raises SynclineError: there is no such model or file, or the file describes a model that is not known.
+    """
+    from syncline.models.architectures import named
+
+    if isinstance(model, str) and not names_file(model) and not Path(model).exists():
+        return named(model)
+    return read_architecture(model)
+
+
 def read_architecture(path: str | PathLike[str]) -> Architecture:
-    """The architecture in a ``config.json``.
+    """The architecture in a ``config.json``, or in that of a folder.
 
     :raises SynclineError: the file cannot be read, is no JSON, or describes a model that is not known.
     """
@@ -50,6 +62,8 @@ def read_architecture(path: str | PathLike[str]) -> Architecture:
     from syncline.models.hugging_face.architecture import architecture
 
     file = Path(path)
+    if file.is_dir() and (file / "config.json").is_file():
+        file = file / "config.json"
     # A file of this name is in a folder that is named after the model.
     called = file.resolve().parent.name if file.stem == "config" else file.stem
 
@@ -57,7 +71,7 @@ def read_architecture(path: str | PathLike[str]) -> Architecture:
         said = config.get("_name_or_path")
         return architecture(config, said if isinstance(said, str) and said else called)
 
-    return described(str(path), made)
+    return described(str(file), made)
 
 
 def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:

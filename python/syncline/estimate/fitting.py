@@ -55,7 +55,7 @@ def changes_that_fit(
     :param framework: the software whose memory counts.
     :param constants: its constants, as JSON.
     """
-    candidates = list(_candidates(architecture, job, machine))
+    candidates = list(_candidates(architecture, job, machine))  # of a kind, the smallest change comes first
 
     def estimated(chosen: Iterable[_Candidate]) -> Change | None:
         values: dict[str, Any] = {}
@@ -75,7 +75,7 @@ def changes_that_fit(
         return Change(_sentence(said), changed, memory, step)
 
     singles = [(each, made) for each in candidates if (made := estimated([each])) is not None]
-    found = _smallest(made for _, made in singles if made.memory_bytes <= capacity)
+    found = _first_of_a_kind((each.values, made) for each, made in singles if made.memory_bytes <= capacity)
     saving: list[_Candidate] = []
     for each, _ in sorted(singles, key=lambda pair: pair[1].memory_bytes):
         if sum(each.values.keys() == other.values.keys() for other in saving) < _EACH:
@@ -83,31 +83,21 @@ def changes_that_fit(
     for count in range(2, MOST + 1):
         if found:
             break
-        together = (estimated(chosen) for chosen in combinations(saving, count))
-        found = _smallest(made for made in together if made is not None and made.memory_bytes <= capacity)
-    return found[:most]
+        together = (
+            ({name: 1 for each in chosen for name in each.values}, estimated(chosen))
+            for chosen in combinations(saving, count)
+        )
+        fitting = [(keys, made) for keys, made in together if made is not None and made.memory_bytes <= capacity]
+        found = _first_of_a_kind(sorted(fitting, key=lambda each: each[1].step_s))
+    return sorted(found, key=lambda each: each.step_s)[:most]
 
 
-def _smallest(changes: Iterable[Change]) -> list[Change]:
-    """Changes by the time of their step; of blocks of recomputed layers, the one with the fewest."""
-    found = sorted(changes, key=lambda each: each.step_s)
-    seen: set[tuple[Any, ...]] = set()
-    kept = []
-    for each in found:
-        job = each.job
-        # Fewer recomputed layers are faster, so that the first one has the fewest.
-        key = tuple(value for name, value in sorted(_plain(job).items()) if name not in ("recompute_layers",))
-        if key not in seen:
-            seen.add(key)
-            kept.append(each)
-    return kept
-
-
-def _plain(job: Job) -> dict[str, Any]:
-    values = job.model_dump()
-    if values["recompute"] == "full":
-        values["recompute_method"] = None
-    return {name: repr(value) for name, value in values.items()}
+def _first_of_a_kind(changes: Iterable[tuple[Mapping[str, Any], Change]]) -> list[Change]:
+    """The first change of each set of values: the smallest one of single changes, which come in that order."""
+    found: dict[frozenset[str], Change] = {}
+    for values, each in changes:
+        found.setdefault(frozenset(values), each)
+    return list(found.values())
 
 
 def _batched(job: Job, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,10 +134,10 @@ def _candidates(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_
                 yield _Candidate(f"ZeRO-{stage} ({what})", {"zero": stage})
     if job.gradient_bytes == 4:
         yield _Candidate("gradients of 16 bits", {"gradient_bytes": 2})
-    if job.moment_bytes > 1:
-        yield _Candidate("moments of 8 bits", {"moment_bytes": 1})
     if job.moment_bytes > 2:
         yield _Candidate("moments of 16 bits", {"moment_bytes": 2})
+    if job.moment_bytes > 1:
+        yield _Candidate("moments of 8 bits", {"moment_bytes": 1})
     for times in (2, 4, 8, 16):
         tensor = job.tensor * times
         if tensor <= machine.domain:

@@ -28,6 +28,13 @@ AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2",
 Schedule: TypeAlias = Literal["gpipe", "1f1b", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"]
 Graphs: TypeAlias = Literal["none", "partial", "full"]
 Dispatcher: TypeAlias = Literal["all_to_all", "fused"]
+Gradients: TypeAlias = Literal["fp32", "bf16", "fp16"]
+Moments: TypeAlias = Literal["fp32", "bf16", "8bit"]
+
+GRADIENT_BYTES: Mapping[Gradients, Literal[2, 4]] = {"fp32": 4, "bf16": 2, "fp16": 2}
+"""Bytes of a gradient by its type."""
+MOMENT_BYTES: Mapping[Moments, Literal[1, 2, 4]] = {"fp32": 4, "bf16": 2, "8bit": 1}
+"""Bytes of a moment by its type."""
 
 AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
 """Axes of a job by their names in the core, and their usual short names."""

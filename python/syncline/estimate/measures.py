@@ -23,13 +23,15 @@ def mfu(architecture: Decoder, job: Job, machine: Machine, step_s: float) -> flo
     peak = machine.peak_flop_per_s
     if peak is None:
         return None
-    return flop_per_token(architecture, job.sequence) * tokens_per_s(job, step_s) / peak
+    flop = flop_per_token(architecture, job.sequence, frozen=job.adapters is not None)
+    return flop * tokens_per_s(job, step_s) / peak
 
 
-def flop_per_token(architecture: Decoder, sequence: int) -> float:
+def flop_per_token(architecture: Decoder, sequence: int, *, frozen: bool = False) -> float:
     """Operations of a token in forward and backward pass: 6 for each weight that it meets, and attention.
 
-    A causal mask hides half of the scores, and a window all of those before it.
+    A causal mask hides half of the scores, and a window all of those before it. Weights that are ``frozen``, because
+    only adapters are trained, need no gradients: 4 for each. The few of the adapters do not count.
     """
     heads, size = architecture.heads, architecture.dimension
     if architecture.latent is not None:
@@ -42,4 +44,4 @@ def flop_per_token(architecture: Decoder, sequence: int) -> float:
         within = min(window.tokens, sequence) if limited and window is not None else sequence
         seen = within * (1 - within / (2 * sequence))
         scores += 4 * seen * heads * size
-    return 6 * architecture.multiplied() + 3 * scores
+    return (4 if frozen else 6) * architecture.multiplied() + 3 * scores

@@ -8,7 +8,7 @@ from syncline.quantity import memory, percent, time
 from syncline.terminal.table import bare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rich.console import RenderableType
 
@@ -82,6 +82,10 @@ def exposed(parts: Mapping[str, float], step_s: float) -> str | None:
     return f"{said}, most of it for {title} ({time(waits[most])}): {WHY[most]}."
 
 
+def _bar(part: float) -> str:
+    return "█" * round(_BAR * min(part, 1.0))
+
+
 def parts_table(heading: str, parts: Mapping[str, float], step_s: float) -> RenderableType:
     """The parts of a step, in seconds, beside the whole."""
     table = bare(spare=("",))
@@ -90,7 +94,18 @@ def parts_table(heading: str, parts: Mapping[str, float], step_s: float) -> Rend
     for name, title in PARTS.items():
         if (seconds := parts[name]) > 0:
             part = seconds / step_s
-            table.add_row(title, time(seconds), percent(part), "█" * round(_BAR * part))
+            table.add_row(title, time(seconds), percent(part), _bar(part))
+    return table
+
+
+def changes_table(heading: str, changes: Sequence[tuple[str, str | bool, float, int]], step_s: float) -> RenderableType:
+    """Keys of a job file with other values, the step and the memory in bytes with each, beside the step as it is."""
+    table = bare()
+    for title in (heading, "step", "shorter by", "memory"):
+        table.add_column(title, justify="left" if title == heading else "right", no_wrap=True)
+    for key, value, seconds, nbytes in changes:
+        said = str(value).lower() if isinstance(value, bool) else str(value)
+        table.add_row(f"{key}={said}", time(seconds), percent(1 - seconds / step_s), memory(nbytes))
     return table
 
 
@@ -103,5 +118,5 @@ def memory_table(heading: str, kinds: Mapping[str, int], capacity: int) -> Rende
     for name, title in KINDS.items():
         if nbytes := kinds[name]:
             part = nbytes / capacity
-            table.add_row(title, memory(nbytes), percent(part), "█" * round(_BAR * part))
+            table.add_row(title, memory(nbytes), percent(part), _bar(part))
     return table

@@ -4,7 +4,8 @@
 >>> found = estimate(read_job("job.yaml"))  # doctest: +SKIP
 
 - :mod:`~syncline.jobs.job_file`: the schema of a job file;
-- :mod:`~syncline.jobs.training_job`: reads and checks one;
+- :mod:`~syncline.jobs.training_job`: reads one;
+- :mod:`~syncline.jobs.checks`: what its values must have in common;
 - :mod:`~syncline.jobs.estimation`: its step and memory;
 - :mod:`~syncline.jobs.alternatives`: what would make it faster;
 - :mod:`~syncline.jobs.screen`: what ``syncline estimate`` prints;

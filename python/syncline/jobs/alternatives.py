@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from syncline.errors import SynclineError
+from syncline.estimate.switches import LEAST, switched
 from syncline.jobs.estimation import estimate
 from syncline.models import accelerators
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from syncline.jobs.estimation import Estimate
     from syncline.jobs.training_job import TrainingJob
 
-LEAST = 0.01
-"""The smallest part of a step by which a change must shorten it to be named."""
 KEEP = 6
 """Most changes that are named."""
 
@@ -88,6 +87,8 @@ def _neighbours(job: TrainingJob) -> Iterator[tuple[str, Any, Job]]:
     for name, on in how.overlap.model_dump().items():
         if not on and _communicates(how, name):
             yield f"overlap.{name}", True, how.changed(overlap={**how.overlap.model_dump(), name: True})
+    if job.architecture.experts is not None:
+        yield from switched(how)
 
 
 def _divides_tokens(how: Job) -> bool:
@@ -101,7 +102,7 @@ def _communicates(how: Job, name: str) -> bool:
         "gradients": how.data * how.context > 1,
         "parameters": how.data * how.context > 1 and how.zero > 0,
         "pipeline": how.virtual_stages > 1,
-        "experts": how.expert > 1,
+        "experts": False,  # of the settings of experts
     }[name]
 
 

@@ -10,8 +10,10 @@ from pydantic.types import Discriminator
 from syncline.estimate.job import (
     Adapted,
     Dispatcher,
+    Gradients,
     Graphs,
     Module,
+    Moments,
     Overlap,
     Precision,
     Recompute,
@@ -112,9 +114,9 @@ class JobFile(Strict):
     """The batches of a step."""
     precision: Precision = "bf16"
     """Data type of linear layers. Attention, logits and what is between layers have 16 bits."""
-    gradients: Literal["fp32", "bf16", "fp16"] = "fp32"
+    gradients: Gradients = "fp32"
     """Data type in which gradients are summed over micro-batches and ranks."""
-    moments: Literal["fp32", "bf16", "8bit"] = "fp32"
+    moments: Moments = "fp32"
     """Data type of Adam's two moments: 16 bits with a precision-aware optimizer, 8 bits with a scale for each block."""
     recompute: Recompute = "none"
     """What the backward pass computes again. `selective`: scores of attention, if it is not fused, or

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from syncline.estimate.error_bars import sentences
-from syncline.estimate.screen import around, exposed, many, memory_table, parts_table
+from syncline.estimate.screen import around, changes_table, exposed, many, memory_table, parts_table
 from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
@@ -32,7 +32,7 @@ def screen(found: Estimate, better: Sequence[Faster], width: int) -> RenderableT
     ]
     note = getattr(found.job.architecture, "note", None)
     blocks += [Text(), *(_faster(better, found, width) if found.fits else _fitting(found, width))]
-    for more in (exposed(found.parts, found.step_s), None if note is None else f"Note: {note}"):
+    for more in (exposed(found.parts, found.step_s), None if note is None else f"Note: {note.rstrip('.')}."):
         if more is not None:
             blocks += [Text(), Text(lines(more, width))]
     return Group(*blocks)
@@ -43,21 +43,8 @@ def _faster(better: Sequence[Faster], found: Estimate, width: int) -> list[Rende
     if not better:
         said = "No single change of axes, micro-batch, recomputation or overlap shortens the step by 1 %."
         return [Text(lines(said, width))]
-    table = bare()
-    for heading in ("a single change", "step", "shorter by", "memory"):
-        table.add_column(heading, justify="left" if heading == "a single change" else "right", no_wrap=True)
-    for each in better:
-        table.add_row(
-            f"{each.key}={_shown(each.value)}",
-            time(each.estimate.step_s),
-            percent(1 - each.estimate.step_s / found.step_s),
-            memory(each.estimate.memory_bytes),
-        )
-    return [table]
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    changes = [(each.key, each.value, each.estimate.step_s, each.estimate.memory_bytes) for each in better]
+    return [changes_table("a single change", changes, found.step_s)]
 
 
 def _head(found: Estimate) -> str:

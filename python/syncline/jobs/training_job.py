@@ -5,23 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.estimate import Job, estimator, machine
+from syncline.estimate.job import GRADIENT_BYTES, MOMENT_BYTES
 from syncline.estimate.software import choose, shipped
 from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import dotted
 from syncline.input.problem import error, exception, raise_errors
 from syncline.input.source import from_argument
 from syncline.input.units import bytes_per_s
+from syncline.jobs.checks import checked, replicas, without_experts
 from syncline.jobs.job_file import JobFile
 from syncline.models.architecture import Decoder
 from syncline.models.architectures import named
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from syncline import _core
     from syncline.errors import Diagnostic
@@ -34,13 +36,10 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
         ("tensor", "pipeline", "virtual_stages", "context", "expert", "expert_tensor", "shard_group"), ("parallel",)
     ),
     **dict.fromkeys(("sequence", "micro_batch"), ("batch",)),
-    **dict.fromkeys(("accelerator", "gpus"), ("cluster",)),
+    **dict.fromkeys(("accelerator", "gpus", "nic_rate", "domain"), ("cluster",)),
     **dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"), ("model",)),
 }
 """The mappings that hold the keys about which the core's errors are."""
-
-
-_MOMENTS: Mapping[str, Literal[1, 2, 4]] = {"fp32": 4, "bf16": 2, "8bit": 1}
 
 
 @dataclass(frozen=True)
@@ -117,8 +116,7 @@ def resolve(source: Source) -> TrainingJob:
     found, problems = collect(source, JobFile, Whole("the job file"))
     if found is None:
         raise_errors(*in_order(problems))
-    problems = [*_mesh(source, found), *_batch(source, found), *_adapters(source, found)]
-    if problems:
+    if problems := list(checked(source, found)):
         raise_errors(*in_order(problems))
     try:
         made = TrainingJob(
@@ -133,6 +131,8 @@ def resolve(source: Source) -> TrainingJob:
             found.framework,
         )
         _precision(made)
+        if made.architecture.experts is None and (problems := list(without_experts(source, found))):
+            raise_errors(*problems)
         made.constants  # noqa: B018 - raises if there are no constants
         made.estimator  # noqa: B018 - checks the mesh
     except SynclineError as problem:
@@ -163,7 +163,7 @@ def _model(source: Source, found: JobFile) -> Decoder:
 def _job(found: JobFile) -> Job:
     """The job for the core, of a file whose mesh and batch divide."""
     parallel, batch = found.parallel, found.batch
-    data = _replicas(found)
+    data = replicas(found)
     return Job(
         **parallel.model_dump(exclude={"shard_group"}),
         data=data,
@@ -173,8 +173,8 @@ def _job(found: JobFile) -> Job:
         micro_batches=batch.global_batch // (data * batch.micro_batch),
         sequence=batch.sequence,
         precision=found.precision,
-        gradient_bytes=4 if found.gradients == "fp32" else 2,
-        moment_bytes=_MOMENTS[found.moments],
+        gradient_bytes=GRADIENT_BYTES[found.gradients],
+        moment_bytes=MOMENT_BYTES[found.moments],
         recompute=found.recompute,
         recompute_method=found.recompute_method,
         recompute_layers=found.recompute_layers,
@@ -191,106 +191,8 @@ def _job(found: JobFile) -> Job:
     )
 
 
-def _replicas(found: JobFile) -> int:
-    parallel = found.parallel
-    return found.cluster.gpus // (parallel.tensor * parallel.pipeline * parallel.context)
-
-
-def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
-    parallel, gpus = found.parallel, found.cluster.gpus
-    parts = parallel.tensor * parallel.pipeline * parallel.context
-    if gpus % parts:
-        yield _bad(
-            source,
-            "cluster.gpus",
-            f"the accelerators do not divide by tensor x pipeline x context = {parts}",
-            found=gpus,
-            allowed=f"a multiple of {parts}",
-            near=_multiple(gpus, parts),
-        )
-        return
-    ranks, group = gpus // (parallel.tensor * parallel.pipeline), parallel.shard_group
-    if group is not None and ranks % group:
-        yield _bad(
-            source,
-            "parallel.shard_group",
-            "data-parallel and context-parallel ranks do not divide into such groups",
-            found=group,
-            allowed=f"a divisor of {ranks}",
-            near=min(_divisors(ranks), key=lambda each: (abs(each - group), each)),
-        )
-
-
-def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
-    parallel, batch = found.parallel, found.batch
-    parts = parallel.context * (parallel.tensor if parallel.sequence_parallel else 1)
-    if batch.sequence % parts:
-        by = "context x tensor" if parallel.sequence_parallel else "context"
-        yield _bad(
-            source,
-            "batch.sequence",
-            f"the tokens of a sequence do not divide by {by} = {parts}",
-            found=batch.sequence,
-            allowed=f"a multiple of {parts}",
-            near=_multiple(batch.sequence, parts),
-        )
-    if found.cluster.gpus % (parallel.tensor * parallel.pipeline * parallel.context):
-        return
-    data = _replicas(found)
-    unit = data * batch.micro_batch
-    if batch.global_batch % unit:
-        yield _bad(
-            source,
-            "batch.global_batch",
-            f"the batch does not divide by data parallelism x micro_batch = {data} x {batch.micro_batch}",
-            found=batch.global_batch,
-            allowed=f"a multiple of {unit}",
-            near=_multiple(batch.global_batch, unit),
-        )
-    elif parallel.schedule in ("dualpipe", "dualpipe-v"):
-        yield from _both_ways(source, found, unit)
-
-
-def _both_ways(source: Source, found: JobFile, unit: int) -> Iterator[Diagnostic]:
-    """Schedules whose micro-batches meet need two for each stage; an even number, if they come from both ends."""
-    parallel, each = found.parallel, 2 if found.parallel.schedule == "dualpipe" else 1
-    least, batches = 2 * parallel.pipeline, found.batch.global_batch // unit
-    if batches < least or batches % each:
-        yield _bad(
-            source,
-            "batch.global_batch",
-            f"the schedule {parallel.schedule} needs at least {least} micro-batches"
-            f"{', an even number' if each == 2 else ''}, and has {batches}",
-            found=found.batch.global_batch,
-            allowed=f"a multiple of {each * unit} from {least * unit}",
-            near=max(least * unit, _multiple(found.batch.global_batch, each * unit)),
-        )
-
-
-def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
-    if found.lora is None and found.lora_targets != "all":
-        yield error(
-            Code.BAD_VALUE,
-            "targets without adapters",
-            mark=source.mark(("lora_targets",)),
-            key="lora_targets",
-            found=found.lora_targets,
-            help="write lora: 16, or leave out lora_targets",
-        )
-
-
 def _precision(made: TrainingJob) -> None:
     """Some types have the models of wider ones, so that kernels do not tell what an accelerator computes in."""
-    if made.machine.peak_flop_per_s is None:
-        raise exception(
-            error(
-                Code.BAD_VALUE,
-                "a job file takes accelerators with a data sheet",
-                key="accelerator",
-                found=made.machine.accelerator,
-                help="`syncline design parallel --accelerator FILE.json` takes accelerators of your own",
-            )
-        )
     # Products of fp16 take the time of those of bf16.
     able = made.machine.precisions
     able = [able[0], "fp16", *able[1:]] if able[:1] == ["bf16"] else able
@@ -305,24 +207,3 @@ def _precision(made: TrainingJob) -> None:
                 nearest=next((each for each in ("fp8", "bf16", "fp16") if each in able), None),
             )
         )
-
-
-def _bad(source: Source, key: str, message: str, *, found: int, allowed: str, near: int) -> Diagnostic:
-    return error(
-        Code.BAD_VALUE,
-        message,
-        mark=source.mark(tuple(key.split("."))),
-        key=key,
-        found=str(found),
-        allowed=allowed,
-        nearest=str(near),
-    )
-
-
-def _multiple(value: int, unit: int) -> int:
-    """The multiple of ``unit`` nearest to ``value``, and at least ``unit``."""
-    return max(1, round(value / unit)) * unit
-
-
-def _divisors(value: int) -> list[int]:
-    return [each for each in range(1, value + 1) if value % each == 0]

@@ -278,7 +278,7 @@ def load(name: str) -> Machine:
             "unknown machine",
             name,
             allowed=f"{', '.join(packaged)}, or a file that ends in .yaml",
-            nearest=nearest(name, packaged),
+            nearest=nearest(name, packaged, likeness=0.4),
         )
     return Machine(_read(from_file(name)))
 

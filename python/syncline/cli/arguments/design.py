@@ -105,9 +105,29 @@ def joint(
     return call(spec, set_ or [], out, with_simulation=simulate, as_json=json, quiet=quiet)
 
 
+class Gradients(StrEnum):
+    """Data types in which gradients are summed."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+
+
+class Moments(StrEnum):
+    """Data types of Adam's moments."""
+
+    FP32 = "fp32"
+    BF16 = "bf16"
+    EIGHT_BITS = "8bit"
+
+
 @app.command()
 def parallel(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model's config.json, as Hugging Face has it.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A model's config.json, as Hugging Face has it, or a name, such as llama3-70b."
+        ),
+    ],
     gpus: Annotated[
         str, typer.Option("--gpus", metavar="N[,N...]", help="Number of accelerators, or several: 256,512,1024.")
     ],
@@ -162,6 +182,10 @@ def parallel(
     dispatcher: Annotated[
         Dispatcher, typer.Option("--dispatcher", help="What sends tokens to experts; fused: DeepEP or HybridEP.")
     ] = Dispatcher.ALL_TO_ALL,
+    gradients: Annotated[
+        Gradients, typer.Option("--gradients", help="Data type in which gradients are summed.")
+    ] = Gradients.FP32,
+    moments: Annotated[Moments, typer.Option("--moments", help="Data type of Adam's two moments.")] = Moments.FP32,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -219,6 +243,8 @@ def parallel(
             schedules=tuple(each.value for each in schedule or [Schedule.ONE_FORWARD_ONE_BACKWARD]),
             graphs=graphs.value,
             dispatcher=dispatcher.value,
+            gradients=gradients.value,
+            moments=moments.value,
             nic_rate=nic_rate,
             domain=domain,
             memory=memory,

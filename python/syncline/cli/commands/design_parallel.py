@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from syncline.design.parallel.simulation import Simulated
     from syncline.estimate import Machine
-    from syncline.estimate.job import Dispatcher, Graphs, Precision, Schedule
+    from syncline.estimate.job import Dispatcher, Gradients, Graphs, Moments, Precision, Schedule
 
 MOST_GPUS = 1_000_000
 """Most accelerators of a search."""
@@ -41,6 +41,8 @@ class ParallelOptions:
     schedules: tuple[Schedule, ...]
     graphs: Graphs
     dispatcher: Dispatcher
+    gradients: Gradients
+    moments: Moments
     nic_rate: str | None
     domain: int | None
     memory: str | None
@@ -90,6 +92,8 @@ def parallel(model: str, options: ParallelOptions) -> int:
         schedules=options.schedules,
         graphs=options.graphs,
         dispatcher=options.dispatcher,
+        gradients=options.gradients,
+        moments=options.moments,
         keep=options.top,
     )
     # One number of accelerators by time has no trade-off to show.

@@ -11,7 +11,7 @@
 - :mod:`~syncline.design.parallel.page`: the winner as a page.
 """
 
-from syncline.config.model_file import read_architecture as read_model
+from syncline.config.model_file import find_architecture as read_model
 from syncline.design.parallel.objective import Costs, Objective
 from syncline.design.parallel.search_divisions import Division, Found, Request, search
 from syncline.design.parallel.sizes import Sweep, sweep

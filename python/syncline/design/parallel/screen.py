@@ -9,7 +9,7 @@ from rich.text import Text
 
 from syncline.estimate import kind_of
 from syncline.estimate.error_bars import sentences
-from syncline.estimate.screen import PARTS, around, exposed, many, memory_table, parts_table
+from syncline.estimate.screen import PARTS, around, changes_table, exposed, many, memory_table, parts_table
 from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
@@ -56,11 +56,14 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
         Text(),
         memory_table("memory of division 1", best.memory, found.capacity),
     ]
+    if found.switches:
+        faster = [(each.key, each.value, each.step_s, each.memory_bytes) for each in found.switches]
+        blocks += [Text(), changes_table("division 1 with", faster, best.step_s)]
     note = model.note
     for said in (
         exposed(best.parts, best.step_s),
         None if more else reason(found),
-        None if note is None else f"Note: {note}",
+        None if note is None else f"Note: {note.rstrip('.')}.",
     ):
         if said is not None:
             blocks += [Text(), Text(lines(said, width))]
@@ -129,5 +132,9 @@ def as_dict(found: Found) -> dict[str, Any]:
                 "memory": dict(each.memory),
             }
             for each in found.best
+        ],
+        "switches": [
+            {"key": each.key, "value": each.value, "step_s": each.step_s, "memory_bytes": each.memory_bytes}
+            for each in found.switches
         ],
     }

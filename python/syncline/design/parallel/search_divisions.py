@@ -23,8 +23,18 @@ from syncline.estimate import (
     tokens_per_s,
 )
 from syncline.estimate.fitting import changes_that_fit
-from syncline.estimate.job import AXES, SCHEDULES, Dispatcher, Graphs
+from syncline.estimate.job import (
+    AXES,
+    GRADIENT_BYTES,
+    MOMENT_BYTES,
+    SCHEDULES,
+    Dispatcher,
+    Gradients,
+    Graphs,
+    Moments,
+)
 from syncline.estimate.software import choose, shipped
+from syncline.estimate.switches import switches
 from syncline.input.arguments import Arguments
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.models import accelerators
@@ -36,6 +46,7 @@ if TYPE_CHECKING:
 
     from syncline.estimate import ErrorBar
     from syncline.estimate.job import Precision, Schedule
+    from syncline.estimate.switches import Switch
 
 FRAMEWORK = "megatron"
 """The software whose constants count."""
@@ -72,6 +83,10 @@ class Request:
     """Which kernels CUDA graphs launch."""
     dispatcher: Dispatcher = "all_to_all"
     """What sends tokens to experts."""
+    gradients: Gradients = "fp32"
+    """Type in which gradients are summed: fp32 or bf16."""
+    moments: Moments = "fp32"
+    """Type of Adam's two moments: fp32, bf16 or 8bit."""
     context: int = 8
     """Largest context parallelism."""
     recompute: bool = True
@@ -100,6 +115,8 @@ class Request:
             check.word("precision", self.precision, ("bf16", "fp8", "mxfp8", "nvfp4"))
             check.word("graphs", self.graphs, get_args(Graphs))
             check.word("dispatcher", self.dispatcher, get_args(Dispatcher))
+            check.word("gradients", self.gradients, get_args(Gradients))
+            check.word("moments", self.moments, get_args(Moments))
             check.whole("micro_batch", self.micro_batch, most=1024)
             check.whole("virtual_stages", self.virtual_stages, most=1024)
             check.whole("context", self.context, most=1024)
@@ -159,6 +176,8 @@ class Found:
     """Bytes of an accelerator that may be used."""
     errors: ErrorBar | None = None
     """Errors of estimates of jobs that are alike; None if none was measured, or constants were given."""
+    switches: tuple[Switch, ...] = ()
+    """Settings of the software with which the best division is faster and fits, for models with experts."""
 
     def mfu(self, division: Division) -> float | None:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU).
@@ -196,6 +215,7 @@ def search(request: Request, software: Software | None = None) -> Found:
             check.instance("software", software, Software, "a Software")
     _check_precision(request)
     _check_schedules(request)
+    _check_dispatcher(request)
     name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
     best, possible, fitting, smallest = _searched(request, software)
     if not best:
@@ -203,7 +223,11 @@ def search(request: Request, software: Software | None = None) -> Found:
     kind = kind_of(request.architecture)
     errors = error_bar(name, request.machine.accelerator, kind) if software is None else None
     divisions = tuple(_division(*each) for each in best)
-    return Found(request, divisions, possible, fitting, _capacity(request), errors)
+    best_job, text = divisions[0].how, _constants(request, software).model_dump_json()
+    faster = switches(request.architecture, best_job, request.machine, FRAMEWORK, text)
+    capacity = _capacity(request)
+    fast = tuple(each for each in faster if each.memory_bytes <= capacity)
+    return Found(request, divisions, possible, fitting, capacity, errors, fast)
 
 
 _Searched: TypeAlias = tuple[list[tuple[str, dict[str, float], dict[str, int]]], int, int, tuple[str, int] | None]
@@ -216,6 +240,7 @@ def _capacity(request: Request) -> int:
 
 
 def _constants(request: Request, software: Software | None) -> Software:
+    """The constants that count: those given, or those of :data:`FRAMEWORK` on the accelerator."""
     name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
     return software or shipped()[name].constants
 
@@ -228,6 +253,8 @@ def _searched(request: Request, software: Software | None) -> _Searched:
         overlap=_OVERLAP,
         graphs=request.graphs,
         dispatcher=request.dispatcher,
+        gradient_bytes=GRADIENT_BYTES[request.gradients],
+        moment_bytes=MOMENT_BYTES[request.moments],
     )
     space = {
         "ranks": request.gpus,
@@ -283,6 +310,19 @@ def _check_schedules(request: Request) -> None:
                     nearest=nearest(name, SCHEDULES),
                 )
             )
+
+
+def _check_dispatcher(request: Request) -> None:
+    if request.architecture.experts is None and request.dispatcher != "all_to_all":
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "the model has no experts",
+                key="dispatcher",
+                found=request.dispatcher,
+                allowed="all_to_all",
+            )
+        )
 
 
 def _division(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Division:

@@ -1,0 +1,174 @@
+"""What the values of a job file must have in common: mesh, batches, cluster, and keys that need another key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from syncline.codes import Code
+from syncline.estimate import MEASURED
+from syncline.input.problem import error
+from syncline.input.units import bytes_per_s
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.errors import Diagnostic
+    from syncline.input.source import Source
+    from syncline.jobs.job_file import JobFile
+
+_MOST_RATE = 1e15
+"""Highest rate of a network, in bytes per second."""
+
+
+def checked(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    """Everything about a job file that is wrong whatever the model is."""
+    for check in (_cluster, _mesh, _batch, _adapters):
+        yield from check(source, found)
+
+
+def replicas(found: JobFile) -> int:
+    """Data-parallel ranks: what the other axes leave."""
+    parallel = found.parallel
+    return found.cluster.gpus // (parallel.tensor * parallel.pipeline * parallel.context)
+
+
+def without_experts(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    """Keys that say something about experts, of a model that has none. The core names the axis ``expert``."""
+    given = {
+        "parallel.expert_tensor": found.parallel.expert_tensor > 1,
+        "dispatcher": found.dispatcher != "all_to_all",
+        "fused_experts": found.fused_experts,
+        "overlap.experts": found.overlap.experts,
+    }
+    for key, wrong in given.items():
+        if wrong:
+            mark = source.mark(tuple(key.split(".")))
+            help = f"leave out {key.rpartition('.')[2]}"
+            yield error(Code.BAD_VALUE, "the model has no experts", mark=mark, key=key, help=help)
+
+
+def _cluster(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    cluster = found.cluster
+    if cluster.accelerator.endswith(".json"):
+        yield error(
+            Code.BAD_VALUE,
+            "a job file takes accelerators by name",
+            mark=source.mark(("cluster", "accelerator")),
+            key="cluster.accelerator",
+            found=cluster.accelerator,
+            allowed=", ".join(MEASURED),
+            help=f"`syncline design parallel --accelerator {cluster.accelerator}` takes one of your own",
+        )
+    if cluster.nic_rate is not None and not 0 < bytes_per_s(cluster.nic_rate) <= _MOST_RATE:
+        yield error(
+            Code.BAD_VALUE,
+            "not the rate of a network",
+            mark=source.mark(("cluster", "nic_rate")),
+            key="cluster.nic_rate",
+            found=cluster.nic_rate,
+            allowed="a rate above 0, at most 1PB/s, such as 400Gb/s",
+        )
+
+
+def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    parallel, gpus = found.parallel, found.cluster.gpus
+    parts = parallel.tensor * parallel.pipeline * parallel.context
+    if gpus % parts:
+        yield _bad(
+            source,
+            "cluster.gpus",
+            f"the accelerators do not divide by tensor x pipeline x context = {parts}",
+            found=gpus,
+            allowed=f"a multiple of {parts}",
+            near=_multiple(gpus, parts),
+        )
+        return
+    ranks, group = gpus // (parallel.tensor * parallel.pipeline), parallel.shard_group
+    if group is not None and ranks % group:
+        yield _bad(
+            source,
+            "parallel.shard_group",
+            "data-parallel and context-parallel ranks do not divide into such groups",
+            found=group,
+            allowed=f"a divisor of {ranks}",
+            near=min(_divisors(ranks), key=lambda each: (abs(each - group), each)),
+        )
+
+
+def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    parallel, batch = found.parallel, found.batch
+    parts = parallel.context * (parallel.tensor if parallel.sequence_parallel else 1)
+    if batch.sequence % parts:
+        by = "context x tensor" if parallel.sequence_parallel else "context"
+        yield _bad(
+            source,
+            "batch.sequence",
+            f"the tokens of a sequence do not divide by {by} = {parts}",
+            found=batch.sequence,
+            allowed=f"a multiple of {parts}",
+            near=_multiple(batch.sequence, parts),
+        )
+    if found.cluster.gpus % (parallel.tensor * parallel.pipeline * parallel.context):
+        return
+    data = replicas(found)
+    unit = data * batch.micro_batch
+    if batch.global_batch % unit:
+        yield _bad(
+            source,
+            "batch.global_batch",
+            f"the batch does not divide by data parallelism x micro_batch = {data} x {batch.micro_batch}",
+            found=batch.global_batch,
+            allowed=f"a multiple of {unit}",
+            near=_multiple(batch.global_batch, unit),
+        )
+    elif parallel.schedule in ("dualpipe", "dualpipe-v"):
+        yield from _both_ways(source, found, unit)
+
+
+def _both_ways(source: Source, found: JobFile, unit: int) -> Iterator[Diagnostic]:
+    """Schedules whose micro-batches meet need two for each stage; an even number, if they come from both ends."""
+    parallel, each = found.parallel, 2 if found.parallel.schedule == "dualpipe" else 1
+    least, batches = 2 * parallel.pipeline, found.batch.global_batch // unit
+    if batches < least or batches % each:
+        yield _bad(
+            source,
+            "batch.global_batch",
+            f"the schedule {parallel.schedule} needs at least {least} micro-batches"
+            f"{', an even number' if each == 2 else ''}, and has {batches}",
+            found=found.batch.global_batch,
+            allowed=f"a multiple of {each * unit} from {least * unit}",
+            near=max(least * unit, _multiple(found.batch.global_batch, each * unit)),
+        )
+
+
+def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    if found.lora is None and found.lora_targets != "all":
+        yield error(
+            Code.BAD_VALUE,
+            "targets without adapters",
+            mark=source.mark(("lora_targets",)),
+            key="lora_targets",
+            found=found.lora_targets,
+            help="write lora: 16, or leave out lora_targets",
+        )
+
+
+def _bad(source: Source, key: str, message: str, *, found: int, allowed: str, near: int) -> Diagnostic:
+    return error(
+        Code.BAD_VALUE,
+        message,
+        mark=source.mark(tuple(key.split("."))),
+        key=key,
+        found=str(found),
+        allowed=allowed,
+        nearest=str(near),
+    )
+
+
+def _multiple(value: int, unit: int) -> int:
+    """The multiple of ``unit`` nearest to ``value``, and at least ``unit``."""
+    return max(1, round(value / unit)) * unit
+
+
+def _divisors(value: int) -> list[int]:
+    return [each for each in range(1, value + 1) if value % each == 0]
