@@ -532,10 +532,26 @@ and v0.3.1 (26.02), v0.4.0 and v0.4.1 (26.04), v0.5.0 and v0.5.1 (26.06), v0.6.0
 last one in DeepSeek-V3."""
 
 
-def bridge_experts(release: str, model: str, cluster: str, precision: str) -> dict[str, str]:
-    """What the recipe of a container does with experts; nothing for dense models."""
+def bridge_graphs(release: str, model: str, cluster: str, precision: str, task: str) -> str:
+    """Whether the recipe of a container puts the kernels of a dense model into CUDA graphs.
+
+    From ``scripts/performance/configs`` of NVIDIA-NeMo/Megatron-Bridge, tags v0.1.0rc4 to v0.5.0: ``cuda_graphs``, then
+    ``cuda_graph_impl`` with ``cuda_graph_scope``, of which ``mlp`` is a part of a layer, and ``full_iteration`` all.
+    """
+    blackwell = cluster.removeprefix("dgx-").startswith(("b", "gb"))
+    if model == "llama3-8b" and task == "pretrain" and blackwell and precision != "nvfp4":
+        return "none" if (release, cluster, precision) == ("25.09", "gb200-nvl72", "fp8") else "full"
+    if model == "llama3-70b" and task == "pretrain" and cluster == "dgx-b200" and precision == "bf16":
+        return "full"
+    if model == "llama3-70b" and task == "lora" and blackwell and release >= "25.11":
+        return "partial"
+    return "none"
+
+
+def bridge_kernels(release: str, model: str, cluster: str, precision: str, task: str) -> dict[str, str]:
+    """What the recipe of a container does with kernels: graphs, and what concerns experts."""
     if not model.startswith(EXPERTS):
-        return {}
+        return {"graphs": bridge_graphs(release, model, cluster, precision, task)}
     found = "none all_to_all no no"
     for since, start, clusters, only, values in RECIPES:
         name = cluster.removeprefix("dgx-")
@@ -577,7 +593,7 @@ def nemo(folder: Path) -> list[Row]:
                 made(
                     *(dataset, at, model, cluster, whole(at["gpus"])),
                     **nvidia(tp or 1, vp or 1, cluster, model, task),
-                    **(bridge_experts(release, model, cluster, precision) if modern else {}),
+                    **(bridge_kernels(release, model, cluster, precision, task) if modern else {}),
                     framework="megatron",
                     tp=tp,
                     pp=pp,
@@ -819,6 +835,22 @@ def mlperf_cluster(at: Row) -> str | None:
     return None
 
 
+def mlperf_graphs(at: Row, cluster: str | None, model: str, cp: int | None) -> str:
+    """Whether a run of NVIDIA's implementation has its kernels in CUDA graphs, by the configuration of its round.
+
+    ``FULL_CUDA_GRAPH``, ``LAYER_CUDA_GRAPH`` and ``MCORE_CUDA_GRAPH`` in the files ``config_*.sh`` of
+    mlcommons/training_results_v4.0, v4.1, v5.0 and v5.1. LoRA has graphs from v4.1 on where context parallelism makes
+    kernels short: on Hopper with ``tp`` 4, on Blackwell always.
+    """
+    hopper = cluster is None or not cluster.startswith(("dgx-b", "gb"))
+    if model == "llama2-70b":
+        short = (cp or 1) > 1 and (at["tp"] == "4" or not hopper)
+        return "full" if short and at["round"] > "v4.0" else "none"
+    if hopper or (model == "llama3-405b" and at["submitter"] == "University-of-Florida"):
+        return "none"
+    return "full"
+
+
 def mlperf(folder: Path) -> list[Row]:
     """MLPerf Training: median step time of the logs. The configuration file fills in a blank degree of parallelism."""
     rows = []
@@ -872,6 +904,7 @@ def mlperf(folder: Path) -> list[Row]:
                 sequence=whole(at["seq"]),
                 precision=precision,
                 recompute="none",
+                graphs=mlperf_graphs(at, cluster, model, cp),
                 lora=16 if lora else None,
                 step_s=float(at["step_time_s_median"]) if at["step_time_s_median"] else None,
                 reading="; ".join(readings) if reason is None else "",
