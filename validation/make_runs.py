@@ -180,8 +180,10 @@ def _split(row: Row) -> str:
     """
     layers = int(row["layers"] or LAYERS[row["model"]])
     chunks = int(row["pp"]) * int(row["virtual_stages"])
-    if row["model"] == "deepseek-v3" and chunks == 32:
-        return "ends"  # Et|(tt|)*30mL: two layers in each chunk but the first and the last one
+    if row["model"] == "deepseek-v3" and (chunks == 32 or row["dataset"] == "dgxc"):
+        # Et|(tt|)*30mL: two layers in each chunk but the first and the last one. DGX Cloud recipes: 64 / pp layers, one
+        # less in the first stage and two less in the last one.
+        return "ends"
     for name, extra in (("even", 0), ("ends", 2), ("layout", 3)):
         if (layers + extra) % chunks == 0:
             return name
@@ -620,6 +622,19 @@ def nemo(folder: Path) -> list[Row]:
     return rows
 
 
+def dgxc_recompute(model: str, cluster: str) -> dict[str, str]:
+    """Recomputation and attention of DeepSeek-V3 in DGX Cloud recipes: ``deepseek_v3/pretraining/launch.sh``.
+
+    On Blackwell, Transformer Engine fuses attention whose keys have 192 and values 128 elements from cuDNN 9.11 on,
+    which is newer than NeMo 25.04.01.
+    """
+    if model != "deepseek-v3":
+        return {}
+    if cluster == "dgx-h100":
+        return {"recompute": "selective", "recompute_modules": "mla_up_proj"}
+    return {"recompute": "selective", "recompute_modules": "core_attention", "attention": "unfused"}
+
+
 def dgxc(folder: Path) -> list[Row]:
     """NVIDIA's DGX Cloud recipes: step times of three releases."""
     rows = []
@@ -673,8 +688,13 @@ def dgxc(folder: Path) -> list[Row]:
                 global_batch=whole(at["gbs"]),
                 sequence=whole(at["seq"]),
                 precision=at["precision"].lower(),
-                recompute="full" if jax else None if experts else "none",
-                recompute_modules="all but qkv" if jax else "",
+                **(
+                    {
+                        "recompute": "full" if jax else None if experts else "none",
+                        "recompute_modules": "all but qkv" if jax else "",
+                    }
+                    | dgxc_recompute(model, cluster)
+                ),
                 step_s=float(at["step_time_s"]),
                 mfu=float(at["mfu_reported"].rstrip("%")) if at["mfu_reported"] else None,
                 reading="; ".join(readings),

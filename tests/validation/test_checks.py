@@ -31,6 +31,12 @@ CASES = [
     ({"sequence": 8190, "sequence_parallel": "yes"}, "sequence", "by cp x tp = 4", "8192"),
     ({"precision": "fp8", "cluster": "a100-vtrain", "step_s": 60}, "precision", "does not compute in fp8", "bf16"),
     ({"precision": "nvfp4"}, "precision", "does not compute in nvfp4", "fp8"),
+    (
+        {"recompute": "selective", "recompute_modules": "layernorm mla_up_pro"},
+        "recompute_modules",
+        "unknown module `mla_up_pro`",
+        "mla_up_proj",
+    ),
     ({"mfu": 100}, "mfu", "as fast as the peak", None),
     ({"step_s": 0.1}, "step_s", "faster than the peak of the accelerators allows", None),
     ({"memory_gib": 81}, "memory_gib", "more memory than the accelerator has", "80"),

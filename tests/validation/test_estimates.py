@@ -105,6 +105,17 @@ def test_a_large_product_runs_at_the_rate_that_a_machine_was_measured_at():
     assert rate == pytest.approx(0.487 * 2250e12, rel=0.06)
 
 
+def test_modules_that_a_row_names_are_computed_again():
+    """Latent attention, by hand: the products behind compressed forms once more, of three passes of all."""
+    plan = {"model": "deepseek-v3", "layers": 3, "gpus": 1, "tp": 1, "pp": 1, "cp": 1, "global_batch": 1}
+    kept = job(**plan, recompute="none")
+    again = job(**plan, recompute="selective", recompute_modules="mla_up_proj")
+    plain, more = (each.step(Software().model_dump_json())[0]["products"] for each in (kept, again))
+    up = 1536 * 128 * 192 + 512 * 128 * 256
+    layer = up + 7168 * 1536 + 7168 * 576 + 128 * 128 * 7168 + 3 * 7168 * 18432
+    assert more / plain - 1 == pytest.approx(up / layer / 3, rel=0.1)
+
+
 def test_recomputation_but_for_queries_keys_and_values():
     """MaxText's save_qkv_proj, by hand: forward products again, but the first and the last of each layer."""
     kept = job(model="llama3-70b", layers=4, gpus=1, tp=1, pp=1, cp=1, global_batch=1, recompute="none")

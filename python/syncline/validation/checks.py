@@ -6,9 +6,10 @@ Each problem names what was found, what is allowed, and the nearest value that w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from syncline.codes import Code
+from syncline.estimate.job import Module
 from syncline.input.check import in_order
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.quantity import digits
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
     from syncline.models.architecture import Architecture
     from syncline.validation.runs import Placed, Run, Runs
+
+
+MODULES: tuple[str, ...] = get_args(Module)
+"""Parts of a layer that a run can compute again."""
+POLICIES = ("operators", "all but qkv")
+"""What frameworks compute again by rules of their own: torchtitan and MaxText."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +215,18 @@ def _precision(row: Row) -> Iterator[Diagnostic]:
         yield row.problem("precision", message, allowed=", ".join(able), near=near)
 
 
+def _recomputed(row: Row) -> Iterator[Diagnostic]:
+    """The parts of a layer that are computed again: modules, or one policy of another framework."""
+    found = row.run.recompute_modules
+    if found is None or found in POLICIES:
+        return
+    unknown = next((name for name in found.split() if name not in MODULES), None)
+    if unknown is not None:
+        allowed = ", ".join((*MODULES, *POLICIES))
+        near = nearest(unknown, MODULES, likeness=0.6)
+        yield row.problem("recompute_modules", f"unknown module `{unknown}`", allowed=allowed, near=near)
+
+
 def _measured(row: Row) -> Iterator[Diagnostic]:
     run = row.run
     if run.mfu is not None and run.mfu >= 100:
@@ -226,7 +245,7 @@ def _measured(row: Row) -> Iterator[Diagnostic]:
         yield row.problem("memory_gib", "more memory than the accelerator has", allowed=f"at most {most}", near=most)
 
 
-_CHECKS: tuple[Callable[[Row], Iterable[Diagnostic]], ...] = (_mesh, _model, _batch, _precision, _measured)
+_CHECKS: tuple[Callable[[Row], Iterable[Diagnostic]], ...] = (_mesh, _model, _batch, _precision, _recomputed, _measured)
 
 
 def least_step_s(row: Row) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from syncline.codes import Code
 from syncline.estimate import Job, Overlap, of_cluster
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from syncline import _core
     from syncline.clusters.known import Cluster
-    from syncline.estimate.job import Adapted, Recompute, Split
+    from syncline.estimate.job import Adapted, Module, Recompute, Split
     from syncline.estimate.software import ConstantSet, Software
     from syncline.models.architecture import Architecture
     from syncline.validation.prediction import Predict
@@ -56,6 +56,7 @@ def job(run: Run) -> Job:
         precision=run.precision,
         gradient_bytes=4 if (run.gradient_type or "fp32") == "fp32" else 2,
         recompute=recompute,
+        recompute_modules=_modules(run),
         fused_attention=run.attention != "unfused",
         attention_library=None if run.attention == "flash" or run.attention == "unfused" else run.attention,
         overlap=Overlap(
@@ -72,6 +73,13 @@ def job(run: Run) -> Job:
         adapters=run.lora or (16 if run.task == "lora" else None),
         adapted=_ADAPTED.get(run.dataset, "all"),
     )
+
+
+def _modules(run: Run) -> list[Module]:
+    """The parts of a layer that a run computes again; none where whole layers or operators are."""
+    if run.recompute != "selective" or run.recompute_modules == "operators":
+        return []
+    return cast("list[Module]", (run.recompute_modules or "").split())
 
 
 def estimator(run: Run, architecture: Architecture, cluster: Cluster) -> _core.Estimator:
