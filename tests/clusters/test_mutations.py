@@ -14,6 +14,7 @@ from syncline.errors import SynclineError
 from syncline.input.yaml import read
 from tests.clusters.conftest import PRINTED
 from tests.clusters.infiniband_text import Fat
+from tests.clusters.test_simai import rails
 from tests.clusters.test_slurm import BLOCKS, TREE
 from tests.config.test_mutations import changed
 
@@ -21,6 +22,7 @@ CASES = int(os.environ.get("SYNCLINE_FUZZ", "60"))
 TEXTS = {
     **{path.name: path.read_text("utf-8") for path in sorted(PRINTED.iterdir())},
     "ibnetdiscover": Fat(hosts=8, interfaces=4, leaves=8, hosts_per_leaf=4, spines=2, cables=2).text(),
+    "simai": rails(2, spines=2) + 2_000 * "\n",  # empty lines may change: nothing else is free
     "tree": TREE,
     "blocks": BLOCKS,
 }

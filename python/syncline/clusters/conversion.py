@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from syncline.clusters import infiniband, nccl_topology, network, nodes, slurm, smi
+from syncline.clusters import infiniband, nccl_topology, network, nodes, simai, slurm, smi
 from syncline.clusters.printed import Printed
 from syncline.input.dump import dump
 from syncline.input.problem import raise_errors
@@ -47,6 +47,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             lambda printed: infiniband.begins(printed.lines),
             lambda printed, given: network.fabric(infiniband.read(printed, given), given),
         ),
+        "simai": Kind("SimAI's topologies", lambda printed: simai.begins(printed.lines), simai.fabric),
         "slurm": Kind(
             "Slurm's topology.conf",
             lambda printed: slurm.begins(printed.lines),

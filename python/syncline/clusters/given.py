@@ -119,6 +119,11 @@ class Given:
                 raise_errors(error(Code.BAD_UNIT, message, key=flag, found=text, help=remedy))
         return text
 
+    def latency(self, flag: str | None = None) -> dict[str, str]:
+        """The key ``latency`` of links: that of an option for some of them, else that of all; empty without both."""
+        found = (self.time(flag) if flag is not None else None) or self.time("--latency")
+        return {} if found is None else {"latency": found}
+
     def refuse_unused(self) -> None:
         """Raises an error for options that nothing needed."""
         unused = [flag for flag in self.options if flag not in self.used]
@@ -145,6 +150,8 @@ _UNUSED = {
     "--gpus": "leave it out: the text says how many GPUs a machine has",
     "--hosts": "leave it out: the text describes one machine",
     "--scale-up": "leave it out, or give the number of GPUs of a host with --gpus",
+    "--pcie-latency": "leave it out: no path leads over PCIe, or every link gets --latency",
+    "--scale-up-latency": "leave it out: the text has no scale-up network, or every link gets --latency",
     "--uplink": "leave it out: the text has all rates between switches, or no switches above others",
     "--network": "leave it out, or give the number of machines with --nodes",
 }

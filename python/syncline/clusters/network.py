@@ -42,6 +42,8 @@ class Network:
     """The network that this is a part of, by which switches have their levels."""
     blocks: Mapping[str, str] = field(default_factory=dict)
     """The block of each host that shares a scale-up network with others."""
+    pcie: int | None = None
+    """Rate of the link between a GPU and its interface in bits per second, if the text says it."""
 
     @cached_property
     def levels(self) -> list[int]:
@@ -77,7 +79,7 @@ class Network:
                 if self.levels[above] > level
             }
         cables = {pair: cables for pair, cables in self.cables.items() if kept.issuperset(pair)}
-        return Network(hosts, self.switches, cables, self, self.blocks)
+        return Network(hosts, self.switches, cables, self, self.blocks, self.pcie)
 
     @cached_property
     def _beside(self) -> list[list[int]]:
@@ -140,7 +142,7 @@ class Network:
         largest = min(sizes, key=lambda at: (-sizes[at], at))
         inside = [host for host in self.hosts if host.ports and first(host.ports[0][0]) == largest]
         outside = [host.name for host in self.hosts if not host.ports or first(host.ports[0][0]) != largest]
-        return Network(inside, self.switches, self.cables, self.whole, self.blocks), outside
+        return Network(inside, self.switches, self.cables, self.whole, self.blocks, self.pcie), outside
 
 
 def fabric(network: Network, given: Given) -> Made:
@@ -206,8 +208,7 @@ def _sentences(network: Network) -> list[str]:
 def _links(network: Network, given: Given) -> dict[str, Any]:
     """The fabric link by link. A host without ``--gpus`` is one NPU with all its ports."""
     gpus = given.count("--gpus", 1)
-    latency = given.time("--latency")
-    timed = {} if latency is None else {"latency": latency}
+    timed = given.latency()
     npus: list[str] = []
     switches: list[str] = []
     links: list[dict[str, Any]] = []
@@ -217,8 +218,8 @@ def _links(network: Network, given: Given) -> dict[str, Any]:
     inside = given.rate("--scale-up", f"the text does not say how {members} are joined") if scale_up else 0
     domains: set[str] = set()
 
-    def join(start: str, end: str, rate: int, count: int = 1) -> None:
-        made = {"from": start, "to": end, "rate": text(rate), **timed}
+    def join(start: str, end: str, rate: int, count: int = 1, latency: dict[str, str] = timed) -> None:
+        made = {"from": start, "to": end, "rate": text(rate), **latency}
         links.append(made if count == 1 else {**made, "count": count})
 
     for host in network.hosts:
@@ -230,7 +231,7 @@ def _links(network: Network, given: Given) -> dict[str, Any]:
                 domains.add(joining)
                 switches.append(joining)
             for name in names:
-                join(name, joining, inside)
+                join(name, joining, inside, latency=given.latency("--scale-up-latency"))
         count = len(host.ports)
         # If two ports lead to one switch, a path over it would be as short as one inside the host.
         apart = not scale_up or (len({switch for switch, _ in host.ports}) == count and not network.blocks)
@@ -240,11 +241,11 @@ def _links(network: Network, given: Given) -> dict[str, Any]:
             for (gpu, (switch, rate)), many in ends.items():
                 join(names[gpu], network.switches[switch], rate, many)
         elif gpus % count == 0 or count % gpus == 0:
-            pcie = given.rate("--pcie", "GPUs reach interfaces over PCIe")
+            pcie = given.rate("--pcie", "GPUs reach interfaces over PCIe", network.pcie)
             for at, (switch, rate) in enumerate(host.ports):
                 switches.append(f"{host.name}.NIC{at}")
                 for name in names[at * gpus // count : max(at * gpus // count + 1, (at + 1) * gpus // count)]:
-                    join(name, switches[-1], pcie)
+                    join(name, switches[-1], pcie, latency=given.latency("--pcie-latency"))
                 join(switches[-1], network.switches[switch], rate)
         else:
             raise_errors(

@@ -96,7 +96,6 @@ def _switched(machine: Machine) -> int | None:
 
 def _one(machine: Machine, domain: int, given: Given) -> Made:
     """The fabric of one machine alone, or of the ``domain`` machines that NVSwitches join."""
-    latency = _latency(given)
     size = len(machine.gpus)
     if size < 2:
         raise_errors(
@@ -109,11 +108,17 @@ def _one(machine: Machine, domain: int, given: Given) -> Made:
         )
     if (ports := _switched(machine)) is not None:
         rate = text(ports * _nvlink(machine, given))
-        return Made({"switch": {"hosts": size * domain, "rate": rate, **latency}})
+        return Made({"switch": {"hosts": size * domain, "rate": rate, **given.latency("--scale-up-latency")}})
     links = set(machine.direct.values())
     if len(machine.direct) == size * (size - 1) // 2 and len(links) == 1:
         rate = text(links.pop() * _nvlink(machine, given))
-        dim = {"name": "nvlink", "shape": "fully_connected", "size": size, "rate": rate, **latency}
+        dim = {
+            "name": "nvlink",
+            "shape": "fully_connected",
+            "size": size,
+            "rate": rate,
+            **given.latency("--scale-up-latency"),
+        }
         return Made({"dims": [dim]})
     return Made(_graph(machine.without_nics(), 1, given))
 
@@ -177,28 +182,23 @@ def _regular(machine: Machine) -> bool:
     return size % len(order) == 0 or len(order) % size == 0
 
 
-def _latency(given: Given) -> dict[str, str]:
-    found = given.time("--latency")
-    return {} if found is None else {"latency": found}
-
-
 def _family(
     machine: Machine, count: int, domain: int, given: Given, network: str, rate: str, nics: int
 ) -> dict[str, Any]:
     """The fabric of equal NVLink domains."""
-    size, nics, latency = len(machine.gpus) * domain, nics * domain, _latency(given)
+    size, nics, latency = len(machine.gpus) * domain, nics * domain, given.latency()
     if network == "switch":
         outer: dict[str, Any] = {"switch": {"hosts": count * nics, "rate": rate, **latency}}
     else:
         sizes = {"leaves": nics, "hosts_per_leaf": count, "spines": 0}
         outer = {"leaf_spine": {**sizes, "rate": rate, **latency}}
     inside = text(next(iter(machine.switched.values())) * _nvlink(machine, given)) if size > 1 else rate
-    nodes: dict[str, Any] = {"npus": size, "rate": inside, **latency, "nics": nics}
+    nodes: dict[str, Any] = {"npus": size, "rate": inside, **given.latency("--scale-up-latency"), "nics": nics}
     printed = [part.rate for part in machine.parts if part.kind in (Kind.GPU, Kind.NIC) and part.rate is not None]
     if nics < size or printed or given.given("--pcie"):
         nodes["pcie_rate"] = text(_pcie(min(printed, default=None), given))
-        if latency:
-            nodes["pcie_latency"] = latency["latency"]
+        if pcie := given.latency("--pcie-latency"):
+            nodes["pcie_latency"] = pcie["latency"]
     if network == "rails":
         nodes |= {"rails": True, "forward": True}
     return {**outer, "nodes": nodes}
@@ -208,7 +208,7 @@ def _graph(machine: Machine, count: int, given: Given, network: str | None = Non
     """The fabric link by link. GPUs forward nothing."""
     if network is not None and _leads_outside(machine):
         machine = machine.flattened()
-    latency = _latency(given)
+    latency = given.latency()
     nvswitch = bool(machine.switched)
     vertices = {kind: [at for at, part in enumerate(machine.parts) if part.kind == kind] for kind in Kind}
     lone = count == 1

@@ -23,19 +23,18 @@ def family(network: Network, gpus: int, given: Given, *, forward: bool) -> tuple
     ports = len(hosts[0].ports)
     if (ports % gpus and gpus % ports) or (not shape["spines"] and rails and not forward):
         return None
-    latency = given.time("--latency")
-    timed = {} if latency is None else {"latency": latency}
-    made: dict[str, Any] = {"leaf_spine": {**shape, **timed}}
+    made: dict[str, Any] = {"leaf_spine": {**shape, **given.latency()}}
     if gpus == ports == 1:
         return made, hosts
     rate = (
         text(given.rate("--scale-up", "the text does not say how the GPUs of a host are joined")) if gpus > 1 else None
     )
-    nodes: dict[str, Any] = {"npus": gpus, "rate": rate or shape["rate"], **timed, "nics": ports}
+    near = given.latency("--scale-up-latency")
+    nodes: dict[str, Any] = {"npus": gpus, "rate": rate or shape["rate"], **near, "nics": ports}
     if gpus > ports or given.given("--pcie"):
         nodes["pcie_rate"] = text(given.rate("--pcie", "GPUs reach interfaces over PCIe"))
-        if latency is not None:
-            nodes["pcie_latency"] = latency
+        if pcie := given.latency("--pcie-latency"):
+            nodes["pcie_latency"] = pcie["latency"]
     if rails:
         nodes["rails"] = True
     if forward:

@@ -112,8 +112,7 @@ impl<'a> Parser<'a> {
                 .allowed("a policy such as DATA, the number of layers, the layers")
                 .note("its header and its collectives (ALLREDUCE_DP_EP, ALLTOALL_EP, ...) are specific to SimAI")
                 .help(
-                    "describe the same job by `workload.model` (a model's name, or its Hugging Face configuration) with the \
-                     header's degrees in `workload.parallel`",
+                    "make a scenario of it: `syncline convert WORKLOAD job.yaml --fabric FABRIC`",
                 ),
         )
     }

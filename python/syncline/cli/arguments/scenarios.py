@@ -111,7 +111,8 @@ def convert(
         str,
         typer.Argument(
             metavar="IN",
-            help="A scenario, a table in a run's folder, a plan, an ASTRA-sim 1 workload, or what a cluster prints.",
+            help="A scenario, a table in a run's folder, a plan, a workload of ASTRA-sim 1 or SimAI, a topology of "
+            "SimAI, or what a cluster prints.",
         ),
     ],
     target: Annotated[str, typer.Argument(metavar="OUT", help="The file to write; its ending selects the format.")],
@@ -187,12 +188,24 @@ def convert(
     latency: Annotated[
         str | None, typer.Option(metavar="T", help="Latency of every link, such as 1us (default: 0).")
     ] = None,
+    scale_up_latency: Annotated[
+        str | None,
+        typer.Option(metavar="T", help="Latency of links within a scale-up domain (default: that of all links)."),
+    ] = None,
+    pcie_latency: Annotated[
+        str | None, typer.Option(metavar="T", help="Latency of PCIe links (default: that of all links).")
+    ] = None,
+    fabric: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="For a workload of SimAI: the fabric's file, which the scenario names."),
+    ] = None,
     force: Force = False,
 ) -> int:
-    """Convert scenarios, tables of runs, plans, ASTRA-sim 1 workloads, and what clusters print into other formats.
+    """Convert scenarios, tables of runs, plans, other simulators' inputs, and what clusters print.
 
     A cluster prints `nvidia-smi topo -m`, NCCL's topology and `ibnetdiscover`, or has Slurm's `topology.conf`; the
-    result is a fabric for scenarios.
+    result is a fabric for scenarios. So is that of a topology of SimAI. A workload of ASTRA-sim 1 becomes traces, one
+    of SimAI a scenario.
     """
     from syncline.cli.commands.convert import convert as call
 
@@ -210,8 +223,10 @@ def convert(
         "--cpu": cpu,
         "--nic": nic,
         "--latency": latency,
+        "--scale-up-latency": scale_up_latency,
+        "--pcie-latency": pcie_latency,
     }
     given = {flag: value for flag, value in options.items() if value is not None}
     if by_link:
         given["--by-link"] = "true"
-    return call(source, target, dims, iterations, given, force=force)
+    return call(source, target, dims, iterations, given, fabric=fabric, force=force)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _SCENARIOS = (".yaml", ".yml", ".json")
 _KNOWN = (
     "scenario.yaml -> resolved .yaml or .json, or Chakra traces .et; ASTRA-sim 1 .txt -> Chakra traces .et; "
+    "SimAI's workload .txt -> scenario .yaml or .json; SimAI's topology -> fabric .yaml or .json; "
     "table.parquet of a run's folder -> .csv or .json; "
     "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml; "
     "what a cluster prints (nvidia-smi topo -m, NCCL's topology .xml, ibnetdiscover, Slurm's topology.conf) -> "
@@ -36,11 +37,13 @@ def convert(
     iterations: int | None = None,
     given: Mapping[str, str] | None = None,
     *,
+    fabric: str | None = None,
     force: bool = False,
 ) -> int:
     """Converts ``source`` to the format of ``target``'s ending. Replaces an existing file only with ``force``.
 
-    ``given`` are options that add to what a cluster printed, by their flags.
+    ``given`` are options that add to what a cluster printed, by their flags; ``fabric`` is the file that the scenario
+    of a workload of SimAI names.
     """
     path, ending = Path(source), Path(target).suffix.lower()
     if ending == ".et" and (path.suffix.lower() in (*_SCENARIOS, ".txt") or path.is_dir()):
@@ -57,6 +60,13 @@ def convert(
     if given and not (ending in _SCENARIOS and _printed(path) is not None):
         options = dict.fromkeys(given, True)
         refuse(options, "applies only to what a cluster prints", "leave it out")
+    simai = _simai(path) if ending in _SCENARIOS else None
+    if fabric is not None and simai is None:
+        raise_errors(
+            error(Code.BAD_VALUE, "--fabric applies only to converting a workload of SimAI", help="leave it out")
+        )
+    if simai is not None:
+        return _job(simai, target, fabric, force=force)
     if path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
         text = _table(path, ending)
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
@@ -107,6 +117,42 @@ def _fabric(printed: Printed, target: str, options: Mapping[str, str], *, force:
     _spare(printed.file, Path(target), force=force)
     try:
         write_whole(target, made.text)
+    except OSError as problem:
+        raise_errors(cannot_write(target, problem))
+    for note in made.notes:
+        say(note)
+    say(f"Wrote {target}")
+    return 0
+
+
+def _simai(path: Path) -> Printed | None:
+    """A workload of SimAI; None if the file is something else."""
+    if path.is_dir() or path.suffix.lower() in (*_SCENARIOS, ".parquet", ".xml"):
+        return None
+    from syncline.simai import recognise
+
+    return recognise(path.as_posix())
+
+
+def _job(printed: Printed, target: str, fabric: str | None, *, force: bool) -> int:
+    """Writes the scenario of a workload of SimAI."""
+    from syncline.input.dump import dump
+    from syncline.simai import convert as call
+
+    made = call(printed)
+    if fabric is None:
+        raise_errors(
+            error(
+                Code.MISSING_KEY,
+                "missing option --fabric: a workload does not say on which network it runs",
+                help="add --fabric FILE, a fabric as `syncline convert TOPOLOGY FILE` writes it",
+            )
+        )
+    scenario = {**made.scenario, "fabric": {"file": fabric}}
+    _spare(printed.file, Path(target), force=force)
+    text = json.dumps(scenario, indent=1) + "\n" if Path(target).suffix.lower() == ".json" else dump(scenario)
+    try:
+        write_whole(target, text)
     except OSError as problem:
         raise_errors(cannot_write(target, problem))
     for note in made.notes:
