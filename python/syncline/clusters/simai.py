@@ -210,6 +210,7 @@ class _Reader:
         self.problems: list[Diagnostic] = []
 
     def read(self) -> _Topology:
+        """The whole text."""
         lines = self.printed.lines
         header = _HEADER.match(lines[0]) if lines else None
         if header is None:
@@ -248,6 +249,7 @@ class _Reader:
         return _Topology(gpus, size, nvswitches, vertices, links, lossy)
 
     def links(self, lines: list[str], vertices: int, gpus: int) -> tuple[list[_Link], int]:
+        """The links, and how many of them have an error rate above zero."""
         links: list[_Link] = []
         lossy = 0
         for number, line in enumerate(lines[2:], 3):
@@ -279,10 +281,12 @@ class _Reader:
         return links, lossy
 
     def wrong(self, message: str, number: int, line: str, found: str, allowed: str) -> None:
+        """Collects an error."""
         at = (number, line.index(found) + 1, len(found))
         self.problems.append(self.printed.wrong(message, at, found=shown(found), allowed=allowed))
 
     def stop(self, message: str, number: int, found: str | None = None, allowed: str | None = None) -> NoReturn:
+        """Raises an error after which reading cannot go on."""
         raise_errors(self.printed.wrong(message, (number, 1, 1), found=found, allowed=allowed))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from syncline.codes import Code
 from syncline.input.problem import raise_errors
@@ -102,6 +102,7 @@ class _Job:
         return [unit[low:high] for low, high in pairwise(cuts)]
 
     def conversion(self) -> Conversion:
+        """The scenario, and what is to be said about it."""
         workload, parallel = self.workload, self.parallel()
         job: dict[str, Any] = {"layers": [*self.layers()], "parallel": parallel, "precision": "bf16"}
         if self.micro_batches > 1:
@@ -111,6 +112,7 @@ class _Job:
         return Conversion({"schema": "syncline/1", "workload": job}, self.notes)
 
     def sentence(self, parallel: dict[str, Any]) -> str:
+        """The degrees of parallelism."""
         axes = [f"{name} {parallel[name]}" for name in ("tensor", "pipeline") if parallel.get(name, 1) != 1]
         axes += [f"expert {self.workload.expert}"] if self.workload.expert > 1 else []
         axes += [f"data {parallel['data']}"] if parallel["data"] != "rest" else []
@@ -192,6 +194,7 @@ class _Job:
         return {**self.name(layer), "update": f"{total}ns", "sharding": "replicated", "exchanges": exchanges}
 
     def exchange(self, layer: Layer, at: int, moment: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        """The collective after a pass, by its number; nothing if one rank alone would carry it out."""
         found = layer.passes[at]
         if found.collective is None or not (axes := self.axes(found.group, weights=at == 2)):
             return
@@ -212,10 +215,14 @@ class _Job:
         return ["tensor"] if parallel["tensor"] > 1 else []
 
     def name(self, layer: Layer) -> dict[str, str]:
+        """The key ``name``: that of the line, numbered."""
         self.names[layer.name] += 1
         return {"name": f"{layer.name}-{self.names[layer.name]}"}
 
-    def wrong(self, message: str, key: str, found: int, allowed: str | None = None, nearest: str | None = None) -> None:
+    def wrong(
+        self, message: str, key: str, found: int, allowed: str | None = None, nearest: str | None = None
+    ) -> NoReturn:
+        """Raises the error at a name in the first line."""
         line = self.workload.printed.lines[0]
         column = line.find(key) + 1
         raise_errors(

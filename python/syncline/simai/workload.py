@@ -129,6 +129,7 @@ class _Reader:
         self.problems: list[Diagnostic] = []
 
     def read(self) -> Workload:
+        """The whole text."""
         policy, numbers = self.header()
         lines = [(at, line) for at, line in enumerate(self.printed.lines[1:], 2) if line.strip()]
         if not lines:
@@ -148,6 +149,7 @@ class _Reader:
         return Workload(self.printed, policy, layers, **numbers)
 
     def header(self) -> tuple[str, dict[str, int]]:
+        """The policy, and the numbers of the first line by the names of :class:`Workload`."""
         line = self.printed.lines[0]
         policy = line.split()[0]
         if policy == MICRO:
@@ -173,6 +175,7 @@ class _Reader:
         return policy, numbers
 
     def layer(self, number: int, line: str) -> Layer | None:
+        """The layer of a line; None if it is malformed."""
         fields = [(found[0], found.start()) for found in re.finditer(r"\S+", line)]
         if len(fields) != 12:
             self.wrong("a layer has twelve fields", number, 0, f"{len(fields)} fields", _FIELDS)
@@ -187,6 +190,7 @@ class _Reader:
     def computation(
         self, number: int, line: str, time: tuple[str, int], collective: tuple[str, int], size: tuple[str, int]
     ) -> Pass:
+        """One pass of a layer."""
         ns = self.number(number, line, time[0], 0, time[1])
         amount = self.number(number, line, size[0], 0, size[1])
         word, place = collective
@@ -206,8 +210,10 @@ class _Reader:
         return least
 
     def wrong(self, message: str, number: int, place: int, found: str, allowed: str, near: str | None = None) -> None:
+        """Collects an error."""
         at = (number, place + 1, len(found))
         self.problems.append(self.printed.wrong(message, at, found=shown(found), allowed=allowed, nearest=near))
 
     def stop(self, message: str, number: int, found: str | None = None, allowed: str | None = None) -> NoReturn:
+        """Raises an error after which reading cannot go on."""
         raise_errors(self.printed.wrong(message, (number, 1, 1), found=found, allowed=allowed))
