@@ -65,6 +65,9 @@ EXPERTS = ("deepseek", "qwen3-30b", "qwen3-235b", "mixtral", "gpt-oss", "kimi", 
 EXPERTS_OF_THE_BAR = ("deepseek-v3", "qwen3", "mixtral", "gpt-oss", "kimi")
 """Those whose rows have a bar; rows of other models with experts calibrate nothing."""
 
+PRECISIONS = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
+"""Precisions of linear layers that estimates know."""
+
 LAYERS = {
     name: int(layers)
     for name, layers in re.findall(
@@ -128,6 +131,8 @@ def finished(row: Row) -> Row:
         reason = "its architecture is not described"
     if not reason and row["cluster"] not in _CLUSTERS:
         reason = "its machine is not described"
+    if not reason and row["precision"] not in PRECISIONS:
+        reason = f"products in {row['precision'] or 'an unknown precision'} are not modelled"
     reason = reason or _mesh(row)
     row["excluded"] = reason or ""
     if row["pp"] == "1":
@@ -455,7 +460,7 @@ def nvidia_precision(text: str, cluster: str) -> str:
     words = {"BF16": "bf16", "FP8": "fp8", "FP8-CS": "fp8", "MXFP8": "mxfp8", "FP8-MX": "mxfp8", "NVFP4": "nvfp4"}
     if "alt-quantization" in text:
         return "fp8" if cluster == "dgx-h100" else "mxfp8"
-    return words[text]
+    return words.get(text, text.lower())
 
 
 def nvidia(tp: int, vp: int, cluster: str, model: str, task: str) -> dict[str, object]:
@@ -987,7 +992,7 @@ def mosaic(folder: Path) -> list[Row]:
     clusters = {"h100_80gb": "h100-mosaic", "a100_80gb": "a100-80gb-mosaic", "a100_40gb": "a100-40gb-mosaic"}
     return [
         made(
-            *("mosaic", at, at["model"].lower(), clusters[at["gpu"]], whole(at["gpus"])),
+            *("mosaic", at, at["model"].lower(), clusters.get(at["gpu"], at["gpu"]), whole(at["gpus"])),
             framework="llm-foundry",
             zero=3 if at["sharding"] == "FULL_SHARD" else 2,
             micro_batch=whole(at["mbs"]),
