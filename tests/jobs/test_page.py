@@ -59,6 +59,32 @@ def test_names_are_escaped():
 
 
 @needed
+def test_the_choice_of_memory_names_the_stage_that_is_drawn(browser, tmp_path):
+    """The fullest stage is drawn first, which is not always stage 0."""
+    file = tmp_path / "page.html"
+    # With GPipe, all stages keep all micro-batches, and the last one has logits, too.
+    file.write_bytes(page(estimate(one(schedule="gpipe"))))
+    fullest = data(file.read_bytes())["estimate_memory"]["data"]["fullest"]
+    assert fullest == 3
+    shown = Page(browser, file, *LOOKS[0])
+    select = shown.charts()["estimate_memory"].query_selector("select")
+    assert select.evaluate("each => each.selectedIndex") == fullest
+
+
+def test_a_page_says_what_would_be_faster_or_fit():
+    from syncline.jobs import faster
+
+    slow = estimate(one(recompute="full"))
+    better = faster(slow)
+    text = page(slow, better=better).decode()
+    assert "What would make it faster" in text and all(f"{each.key}=" in text for each in better)
+    large = estimate(one(micro_batch=16))
+    assert not large.fits and large.changes
+    text = page(large).decode()
+    assert "What would make it fit" in text and all(each.said in text for each in large.changes)
+
+
+@needed
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
 @pytest.mark.parametrize("config", [LLAMA_70B, MIXTRAL], ids=["dense", "experts"])
 def test_a_browser_draws_every_chart(browser, tmp_path, config, width, scheme):

@@ -125,6 +125,37 @@ def test_a_search_uses_the_models(fitted, cli: Cli):
     assert energy.returncode == 2 and "--power" in energy.stderr
 
 
+def test_a_job_file_and_its_page_use_the_models(fitted, cli: Cli):
+    """The estimate is that of the search; the page has no roofline, because nobody knows the roof."""
+    cli.write("config.json", json.dumps({**LLAMA_70B, "num_hidden_layers": 8}))
+    own = ("--domain", "8", "--nic-rate", "400Gb/s", "--nccl", "h100-sxm")
+    search = ("design", "parallel", "config.json", "--gpus", "8", "--accelerator", str(fitted), *own, "--top", "1")
+    found = cli(*search, "--report", "found.html", "--simulate", "1", "--json")
+    assert found.returncode == 0, found.stderr
+    best = json.loads(found.stdout)["parallel"]["divisions"][0]
+    cluster = f"{{ accelerator: {fitted}, gpus: 8, domain: 8, nic_rate: 400Gb/s, nccl: h100-sxm }}"
+    how = best["job"]
+    cli.write(
+        "job.yaml",
+        "model: config.json\n"
+        f"cluster: {cluster}\n"
+        f"parallel: {{ tensor: {how['tensor']}, sequence_parallel: {str(how['sequence_parallel']).lower()},"
+        f" pipeline: {how['pipeline']}, virtual_stages: {how['virtual_stages']}, split: {how['split']},"
+        f" context: {how['context']}, zero: {how['zero']} }}\n"
+        f"batch: {{ sequence: 8192, micro_batch: {how['micro_batch']}, global_batch: 512 }}\n"
+        f"recompute: {how['recompute']}\n"
+        "overlap: { tensor: true, gradients: true, parameters: true, pipeline: true }\n",
+    )
+    told = cli("estimate", "job.yaml", "--json", "--report", "page.html")
+    assert told.returncode == 0, told.stderr
+    assert json.loads(told.stdout)["estimate"]["step_s"] == best["step_s"]
+    for page in ("found.html", "page.html"):
+        text = (cli.folder / page).read_text("utf-8")
+        assert "estimate_step" in text and "estimate_kernels" not in text.partition('id="data"')[0]
+    bare = cli("estimate", "job.yaml", "--set", f"cluster={{accelerator: {fitted}, gpus: 8}}")
+    assert bare.returncode == 2 and "write nccl under cluster" in bare.stderr and "cluster.nic_rate" in bare.stderr
+
+
 def test_a_file_of_a_known_accelerator_takes_its_machine(tmp_path):
     shipped = kernels.load("H100")
     (tmp_path / "mine.json").write_text(shipped.text, "utf-8")

@@ -9,6 +9,7 @@ from pydantic import Field
 from syncline import _core
 from syncline.estimate.model import model_text
 from syncline.input.base import Strict
+from syncline.quantity import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,7 +160,7 @@ class Job(Strict):
         if self.recompute == "full":
             found.append("recomputed" if self.recompute_method != "block" else f"{self.recompute_layers} recomputed")
         if self.recompute_modules:
-            found.append(f"{' and '.join(self.recompute_modules)} recomputed")
+            found.append(f"{listed(self.recompute_modules)} recomputed")
         return ", ".join(found) or "one accelerator"
 
     def changed(self, **values: Any) -> Job:

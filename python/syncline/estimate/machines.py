@@ -107,6 +107,11 @@ class Machine:
                 check.number("sustained", self.sustained, most=10)
 
     @property
+    def card(self) -> accelerators.Accelerator | None:
+        """The data sheet of the accelerator; None if it is not known."""
+        return _card(self.accelerator)
+
+    @property
     def precisions(self) -> list[str]:
         """Data types that linear layers may have: those of the tensor cores, as far as their kernels were measured."""
         card = _card(self.accelerator)

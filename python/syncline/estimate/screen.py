@@ -98,14 +98,18 @@ def parts_table(heading: str, parts: Mapping[str, float], step_s: float) -> Rend
     return table
 
 
+def setting(key: str, value: object) -> str:
+    """A key of a job file and its value, as ``--set`` takes them."""
+    return f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+
+
 def changes_table(heading: str, changes: Sequence[tuple[str, str | bool, float, int]], step_s: float) -> RenderableType:
     """Keys of a job file with other values, the step and the memory in bytes with each, beside the step as it is."""
     table = bare()
     for title in (heading, "step", "shorter by", "memory"):
         table.add_column(title, justify="left" if title == heading else "right", no_wrap=True)
     for key, value, seconds, nbytes in changes:
-        said = str(value).lower() if isinstance(value, bool) else str(value)
-        table.add_row(f"{key}={said}", time(seconds), percent(1 - seconds / step_s), memory(nbytes))
+        table.add_row(setting(key, value), time(seconds), percent(1 - seconds / step_s), memory(nbytes))
     return table
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from syncline.errors import SynclineError
 from syncline.estimate.switches import LEAST, switched
 from syncline.jobs.estimation import estimate
-from syncline.models import accelerators
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +80,7 @@ def _neighbours(job: TrainingJob) -> Iterator[tuple[str, Any, Job]]:
                 yield key, value, how.changed(**{name: value})
     if how.gradient_bytes == 4:
         yield "gradients", "bf16", how.changed(gradient_bytes=2)
-    able = accelerators.find(job.machine.accelerator).precisions
+    able = job.machine.precisions
     if how.precision in ("bf16", "fp16") and "fp8" in able:
         yield "precision", "fp8", how.changed(precision="fp8")
     for name, on in how.overlap.model_dump().items():

@@ -6,7 +6,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from syncline.estimate.screen import KINDS, PARTS, WHY
-from syncline.models import accelerators
 from syncline.quantity import counted, memory, percent, time
 from syncline.report.html.chart import Chart, rounded
 
@@ -67,8 +66,14 @@ def lines(found: Estimate, detail: Detail) -> list[tuple[str, str, float]]:
 
 def all_of(found: Estimate, detail: Detail) -> list[Chart]:
     """Every chart that the job has data for."""
-    made = (step(found, detail), communication(found, detail), pipeline(found, detail), in_memory(found, detail))
-    return [*(chart for chart in made if chart is not None), kernels(found, detail)]
+    made = (
+        step(found, detail),
+        communication(found, detail),
+        pipeline(found, detail),
+        in_memory(found, detail),
+        kernels(found, detail),
+    )
+    return [chart for chart in made if chart is not None]
 
 
 def step(found: Estimate, detail: Detail) -> Chart:
@@ -287,9 +292,11 @@ def _thinned(points: Sequence[Any], every: int) -> list[Any]:
     return [point for at, point in enumerate(points) if at % every == 0 or at in (peak, len(points) - 1)]
 
 
-def kernels(found: Estimate, detail: Detail) -> Chart:
-    """Kernels below the roofs of the accelerator."""
-    card = accelerators.find(found.job.machine.accelerator)
+def kernels(found: Estimate, detail: Detail) -> Chart | None:
+    """Kernels below the roofs of the accelerator; None if its data sheet is not known."""
+    card = found.job.machine.card
+    if card is None:
+        return None
     named = {"fp16": "bf16", "mxfp8": "fp8", "nvfp4": "fp8"}
     used = dict.fromkeys(named.get(each.precision, each.precision) for each in detail.kernels if each.precision)
     types = [name for name in used if name in card.peak_flop_per_s]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from syncline import _core
 from syncline.codes import Code
-from syncline.estimate import MEASURED
-from syncline.input.problem import error
+from syncline.input.problem import error, nearest
 from syncline.input.units import bytes_per_s
+from syncline.nccl import names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _MOST_RATE = 1e15
 """Highest rate of a network, in bytes per second."""
+_MOST_BYTES = 1e15
+"""Most memory of an accelerator."""
 
 
 def checked(source: Source, found: JobFile) -> Iterator[Diagnostic]:
@@ -49,15 +52,16 @@ def without_experts(source: Source, found: JobFile) -> Iterator[Diagnostic]:
 
 def _cluster(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     cluster = found.cluster
-    if cluster.accelerator.endswith(".json"):
+    nccl = cluster.nccl
+    if nccl is not None and not nccl.endswith((".yaml", ".yml")) and nccl not in names():
         yield error(
             Code.BAD_VALUE,
-            "a job file takes accelerators by name",
-            mark=source.mark(("cluster", "accelerator")),
-            key="cluster.accelerator",
-            found=cluster.accelerator,
-            allowed=", ".join(MEASURED),
-            help=f"`syncline design parallel --accelerator {cluster.accelerator}` takes one of your own",
+            "unknown machine",
+            mark=source.mark(("cluster", "nccl")),
+            key="cluster.nccl",
+            found=nccl,
+            allowed=f"{', '.join(names())}, or a file that ends in .yaml",
+            nearest=nearest(nccl, names(), likeness=0.4),
         )
     if cluster.nic_rate is not None and not 0 < bytes_per_s(cluster.nic_rate) <= _MOST_RATE:
         yield error(
@@ -67,6 +71,15 @@ def _cluster(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             key="cluster.nic_rate",
             found=cluster.nic_rate,
             allowed="a rate above 0, at most 1PB/s, such as 400Gb/s",
+        )
+    if cluster.memory is not None and not 0 < _core.parse_quantity("bytes", cluster.memory) <= _MOST_BYTES:
+        yield error(
+            Code.BAD_VALUE,
+            "not the memory of an accelerator",
+            mark=source.mark(("cluster", "memory")),
+            key="cluster.memory",
+            found=cluster.memory,
+            allowed="a size above 0, at most 1PB, such as 80GiB",
         )
 
 

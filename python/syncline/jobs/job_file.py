@@ -22,7 +22,7 @@ from syncline.estimate.job import (
     Split,
 )
 from syncline.input.base import Strict, form
-from syncline.input.units import Rate
+from syncline.input.units import Bytes, Rate
 from syncline.models.architecture import Decoder
 
 Ranks = Annotated[int, Field(ge=1, le=1 << 20)]
@@ -35,13 +35,19 @@ class JobCluster(Strict):
     """The accelerators of a job, and the network between them."""
 
     accelerator: Annotated[str, Field(min_length=1, max_length=100)]
-    """Name of the accelerators, such as H100, A100, H200, B200 or GB200."""
+    """Name of the accelerators, such as H100, A100, H200, B200 or GB200; or a `.json` file of `syncline kernels fit`,
+    relative to the job file."""
     gpus: Ranks
     """How many of them the job has."""
     nic_rate: Rate | None = None
     """Rate of the network for each accelerator, in one direction. Without it, that of the servers that are sold."""
     domain: Annotated[int, Field(ge=1, le=100_000)] | None = None
     """Accelerators that NVLink joins. Without it, those of the servers that are sold: 8, or 72 for GB200."""
+    memory: Bytes | None = None
+    """Memory of an accelerator. Without it, as it is sold."""
+    nccl: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    """Machine for the times of NCCL, such as `h100-sxm`; or a `.yaml` file of `syncline calibrate`, relative to the job
+    file. Without it, that of the accelerator."""
 
 
 class JobParallel(Strict):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.estimate.error_bars import sentences
-from syncline.estimate.screen import WHY, around, exposed, many
+from syncline.estimate.screen import WHY, around, exposed, many, setting
 from syncline.jobs.charts import all_of, lines, tiers
 from syncline.jobs.detail import detail
 from syncline.quantity import listed, memory, percent, scaled, time
@@ -18,6 +18,7 @@ from syncline.report.html.page import document, section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from syncline.jobs.alternatives import Faster
     from syncline.jobs.detail import Detail
     from syncline.jobs.estimation import Estimate
     from syncline.report.html.chart import Chart
@@ -47,17 +48,23 @@ class More:
     """Sentences about how the numbers were obtained."""
 
 
-def page(found: Estimate, more: More | None = None) -> bytes:
-    """The HTML of the whole page."""
+def page(found: Estimate, more: More | None = None, better: Sequence[Faster] = ()) -> bytes:
+    """The HTML of the whole page; ``better`` are changes that would make the job faster."""
     more = more or More()
+    changed = changes(
+        found, [(setting(each.key, each.value), each.estimate.step_s, each.estimate.memory_bytes) for each in better]
+    )
     inside = detail(found.job)
     job = all_of(found, inside)
     charts = [*more.charts, *job]
-    links = [*((name, title) for name, title, _ in more.sections), *((each.name, each.title) for each in charts)]
+    before = [*([] if changed is None or found.fits else [changed]), *more.sections]
+    after = [*([] if changed is None or not found.fits else [changed])]
+    links = [
+        *((name, title) for name, title, _ in before),
+        *((each.name, each.title) for each in charts),
+        *((name, title) for name, title, _ in after),
+    ]
     contents = "".join(f'<li><a href="#{name}">{escape(title)}</a></li>' for name, title in links)
-    sections = "".join(
-        f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>' for name, title, content in more.sections
-    )
     body = f"""<header class="top">
 <div><p class="brand">{escape(more.brand)}</p><h1>{escape(found.job.name)}</h1>
 <p class="facts">{escape(facts(found))}</p></div>
@@ -67,15 +74,22 @@ def page(found: Estimate, more: More | None = None) -> bytes:
 {_head(found, inside, more)}
 <nav aria-label="Contents"><ol>{contents}<li><a href="#waits">What is exposed, and why</a></li>\
 <li><a href="#origin">How the numbers were obtained</a></li></ol></nav>
-{sections}
+{_sections(before)}
 {"".join(section(chart) for chart in more.charts)}
 {section(job[0])}
 {_waits(found, inside)}
 {"".join(section(chart) for chart in job[1:])}
+{_sections(after)}
 {_origin(found, inside, more)}
 </main>
 """
     return document(f"{found.job.name}: {more.brand}", "report", body, charts)
+
+
+def _sections(sections: Sequence[tuple[str, str, str]]) -> str:
+    return "".join(
+        f'<section id="{name}"><h2>{escape(title)}</h2>{content}</section>' for name, title, content in sections
+    )
 
 
 def facts(found: Estimate) -> str:
@@ -93,7 +107,7 @@ def _head(found: Estimate, inside: Detail, more: More) -> str:
     fits = (
         f"It fits: the fullest accelerator needs {memory(found.memory_bytes)} of {memory(found.capacity)}."
         if found.fits
-        else f"It does not fit: the fullest accelerator needs {memory(found.memory_bytes)} of {memory(found.capacity)}."
+        else f"The fullest accelerator needs {memory(found.memory_bytes)} of {memory(found.capacity)}."
     )
     bar = around(found.errors, found.step_s)
     return "\n".join(
@@ -105,7 +119,7 @@ def _head(found: Estimate, inside: Detail, more: More) -> str:
             ),
             '<section id="answer" aria-label="The answer">',
             f'<p class="lead">A training step takes <strong>{escape(time(found.step_s))}</strong>{escape(bar)}.</p>',
-            f'<p class="reason">{escape(" ".join(filter(None, (words, fits))))}</p>',
+            f'<p class="reason">{escape(" ".join(filter(None, (words, fits if found.fits else None))))}</p>',
             *_bar(found, inside),
             *_figures(found, more),
             "</section>",
@@ -194,13 +208,13 @@ def _waits(found: Estimate, inside: Detail) -> str:
             )
     if not rows:
         return '<section id="waits"><h2>What is exposed, and why</h2><p>No communication is exposed.</p></section>'
-    head = "".join(
-        f'<th scope="col">{each}</th>'
-        for each in ("communication", "over", "what", "exposed", "of its time", "because")
-    )
+    columns = ("communication", "over", "what", "exposed", "of its time", "because")
+    head = "".join(f'<th scope="col"{_STYLES.get(each, "")}>{each}</th>' for each in columns)
     body = "".join(
         f'<tr><th scope="row">{escape(first)}</th>'
-        + "".join(f"<td{_WIDE if at == len(rest) - 1 else ''}>{escape(each)}</td>" for at, each in enumerate(rest))
+        + "".join(
+            f"<td{_STYLES.get(column, '')}>{escape(each)}</td>" for column, each in zip(columns[1:], rest, strict=True)
+        )
         + "</tr>"
         for first, *rest in rows
     )
@@ -211,7 +225,9 @@ def _waits(found: Estimate, inside: Detail) -> str:
     )
 
 
-_WIDE = ' style="text-align:left;white-space:normal;min-width:16em"'
+_LEFT = ' style="text-align:left"'
+_STYLES = {"over": _LEFT, "what": _LEFT, "because": ' style="text-align:left;white-space:normal;min-width:16em"'}
+"""How columns of words look."""
 PART_TITLES = {
     "tensor": "tensor-parallel collectives",
     "context": "keys and values",
@@ -222,6 +238,31 @@ PART_TITLES = {
 """Communication by part of the step."""
 
 
+def changes(found: Estimate, better: Sequence[tuple[str, float, int]]) -> tuple[str, str, str] | None:
+    """A section of what would make the job faster, or let it fit: each change with its step and its memory in bytes.
+
+    None if there is nothing to say.
+    """
+    rows = better if found.fits else [(each.said, each.step_s, each.memory_bytes) for each in found.changes]
+    if not rows:
+        return None
+    title = "What would make it faster" if found.fits else "What would make it fit"
+    heads = ("change", "step", *(["shorter by"] if found.fits else []), "memory")
+    head = "".join(f'<th scope="col">{each}</th>' for each in heads)
+    body = "".join(
+        f'<tr><th scope="row">{escape(said)}</th><td>{escape(time(step_s))}</td>'
+        + (f"<td>{escape(percent(1 - step_s / found.step_s))}</td>" if found.fits else "")
+        + f"<td>{escape(memory(nbytes))}</td></tr>"
+        for said, step_s, nbytes in rows
+    )
+    said = "Each is a single change of the job, estimated." if found.fits else "Each is estimated as a job of its own."
+    content = (
+        f'<p class="finding">{said}</p><div class="scroll open"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+    return ("changes", title, content)
+
+
 def _origin(found: Estimate, inside: Detail, more: More) -> str:
     job, on = found.job.job, found.job.machine
     off = inside.listed_s / inside.step_s - 1
@@ -230,6 +271,7 @@ def _origin(found: Estimate, inside: Detail, more: More) -> str:
         "The step is a closed form: kernels by models of measured ones, collectives by a model of NCCL.",
         f"Executed pass by pass, it differs by {percent(abs(off))}.",
         *more.assumptions,
+        *([] if (note := getattr(found.job.architecture, "note", None)) is None else [note]),
     ]
     rows = (
         ("Software", f"{found.job.framework}, constants {found.job.constants}"),

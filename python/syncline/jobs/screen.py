@@ -87,7 +87,7 @@ def _fitting(found: Estimate, width: int) -> list[RenderableType]:
 def _fullest(found: Estimate) -> str:
     if found.job.job.pipeline == 1:
         return "memory of a rank"
-    return f"memory of a rank of stage {found.stage + 1} of {found.job.job.pipeline}"
+    return f"memory of a rank of stage {found.stage}"
 
 
 def as_dict(found: Estimate, better: Sequence[Faster]) -> dict[str, Any]:

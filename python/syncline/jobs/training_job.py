@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from syncline import _core
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.estimate import Job, estimator, machine
@@ -18,14 +19,13 @@ from syncline.input.problem import error, exception, raise_errors
 from syncline.input.source import from_argument
 from syncline.input.units import bytes_per_s
 from syncline.jobs.checks import checked, replicas, without_experts
-from syncline.jobs.job_file import JobFile
+from syncline.jobs.job_file import JobCluster, JobFile
 from syncline.models.architecture import Decoder
 from syncline.models.architectures import named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from syncline import _core
     from syncline.errors import Diagnostic
     from syncline.estimate import Machine, Software
     from syncline.input.node import Key
@@ -36,10 +36,12 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
         ("tensor", "pipeline", "virtual_stages", "context", "expert", "expert_tensor", "shard_group"), ("parallel",)
     ),
     **dict.fromkeys(("sequence", "micro_batch"), ("batch",)),
-    **dict.fromkeys(("accelerator", "gpus", "nic_rate", "domain"), ("cluster",)),
+    **dict.fromkeys(("accelerator", "gpus", "nic_rate", "domain", "memory", "nccl"), ("cluster",)),
     **dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"), ("model",)),
 }
 """The mappings that hold the keys about which the core's errors are."""
+_KEYS = {"nic_bytes_per_s": "nic_rate", "memory_bytes": "memory"}
+"""Keys of a job file by arguments of :func:`~syncline.estimate.machine`."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,12 @@ class TrainingJob:
         """
         sets = shipped()
         chosen = choose(sets, self.framework, self.machine.accelerator)
+        if chosen is None and self.machine.own is not None:
+            # Of an accelerator of one's own, no run was measured: the framework has its constants on others.
+            chosen = min(
+                (name for name, each in sets.items() if self.framework in each.frameworks),
+                key=lambda name: name != self.framework,
+            )
         if chosen is None:
             able = [
                 each
@@ -122,11 +130,7 @@ def resolve(source: Source) -> TrainingJob:
         made = TrainingJob(
             found.name or (Path(source.file).stem if source.file else "job"),
             _model(source, found),
-            machine(
-                found.cluster.accelerator,
-                nic_bytes_per_s=None if found.cluster.nic_rate is None else bytes_per_s(found.cluster.nic_rate),
-                domain=found.cluster.domain,
-            ),
+            _machine(source, found.cluster),
             _job(found),
             found.framework,
         )
@@ -141,10 +145,13 @@ def resolve(source: Source) -> TrainingJob:
 
 
 def _placed(source: Source, problem: Diagnostic) -> Diagnostic:
-    """A problem of the core, with its place in the file."""
+    """A problem of the core or of the machine, with its place in the file."""
     key = problem.get("key")
     if key is None or "place" in problem:
         return problem
+    key = _KEYS.get(key, key)
+    if problem["code"] == Code.MISSING_KEY:
+        problem = {**problem, "help": f"write {key} under cluster"}
     path: tuple[Key, ...] = (*_PLACES.get(key, ()), key)
     mark = source.mark(path)
     return {**problem, "key": dotted(path), "place": mark.place()} if mark else {**problem, "key": dotted(path)}
@@ -158,6 +165,18 @@ def _model(source: Source, found: JobFile) -> Decoder:
     if not names_file(found.model):
         return named(found.model)
     return read_architecture(source.relative(found.model))
+
+
+def _machine(source: Source, found: JobCluster) -> Machine:
+    """The cluster, with files relative to the job file."""
+    own, nccl = found.accelerator, found.nccl
+    return machine(
+        source.relative(own) if own.endswith(".json") else own,
+        nic_bytes_per_s=None if found.nic_rate is None else bytes_per_s(found.nic_rate),
+        domain=found.domain,
+        memory_bytes=None if found.memory is None else _core.parse_quantity("bytes", found.memory),
+        nccl=source.relative(nccl) if nccl is not None and nccl.endswith((".yaml", ".yml")) else nccl,
+    )
 
 
 def _job(found: JobFile) -> Job:

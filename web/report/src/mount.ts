@@ -151,6 +151,7 @@ function chooser(choice: Choice, changed: () => void): HTMLElement {
   const label = document.createElement("label");
   const select = document.createElement("select");
   choice.options.forEach((text, index) => select.add(new Option(text, String(index))));
+  select.value = String(choice.first ?? 0);
   select.addEventListener("change", () => {
     choice.pick(Number(select.value));
     changed();

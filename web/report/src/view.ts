@@ -22,6 +22,8 @@ export interface Choice {
   label: string;
   options: string[];
   pick(index: number): void;
+  /** The option that is drawn first; without it, the first one. */
+  first?: number;
 }
 
 /** A chart. */

@@ -23,12 +23,13 @@ def estimate(path: str, sets: Iterable[str], *, report: str | None, force: bool,
         check_page(report, force=force)
     found = estimated(read_job(path, overrides(sets, {})))
     status = ExitStatus.DONE if found.fits else ExitStatus.PROBLEM
+    better = faster(found)
     if report is not None:
         from syncline.jobs.page import page
 
-        write_page(report, page(found))
+        write_page(report, page(found, better=better))
     if as_json:
-        show_json({"exit_status": int(status), "estimate": as_dict(found, faster(found))})
+        show_json({"exit_status": int(status), "estimate": as_dict(found, better)})
     else:
-        show(screen(found, faster(found), console().width))
+        show(screen(found, better, console().width))
     return int(status)

@@ -10,8 +10,9 @@ from syncline.design.parallel.screen import axes
 from syncline.design.parallel.search_divisions import FRAMEWORK
 from syncline.design.parallel.simulation_screen import WHY
 from syncline.design.parallel.sizes_screen import assumptions, energy, spent, whole, why
+from syncline.estimate.screen import setting
 from syncline.jobs import TrainingJob, estimate
-from syncline.jobs.page import More
+from syncline.jobs.page import More, changes
 from syncline.jobs.page import page as job_page
 from syncline.quantity import digits, memory, money, percent, time
 from syncline.report.html.chart import Chart, rounded
@@ -39,14 +40,21 @@ def page(sweep: Sweep, runs: Sequence[Simulated] = ()) -> bytes:
         f"{found.fitting:,} of {found.possible:,} divisions among {request.gpus:,} accelerators fit into"
         f" {memory(found.capacity)}, and were estimated."
     )
+    detail = estimate(job)
+    switched = changes(
+        detail, [(setting(each.key, each.value), each.step_s, each.memory_bytes) for each in found.switches]
+    )
     more = More(
         charts=(frontier(sweep, runs),),
-        sections=(("candidates", "The best candidates", "".join(_candidates(sweep, runs))),),
+        sections=(
+            ("candidates", "The best candidates", "".join(_candidates(sweep, runs))),
+            *([] if switched is None else [switched]),
+        ),
         figures=tuple(_figures(sweep)),
         brand="syncline design parallel",
         assumptions=(fitting, assumptions(sweep), *([WHY] if runs else [])),
     )
-    return job_page(estimate(job), more)
+    return job_page(detail, more)
 
 
 def listed(sweep: Sweep) -> list[tuple[Found, Division]]:

@@ -40,6 +40,8 @@ def refusal(job: TrainingJob) -> str | None:
         return "gradients of experts have groups of their own"
     if how.ranks < 2:
         return "one accelerator has no network"
+    if job.machine.card is None:
+        return "nothing says the rate of the links that join these accelerators"
     if how.ranks % _domain(job):
         return "accelerators do not fill NVLink domains"
     return None

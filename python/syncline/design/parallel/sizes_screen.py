@@ -45,7 +45,8 @@ def blocks(sweep: Sweep, width: int) -> list[RenderableType]:
     found: list[RenderableType] = [Text(), _table(sweep)]
     for each in sweep.refused:
         found += [Text(), Text(lines(f"{each.gpus:,} accelerators: {each.reason}.", width))]
-    found += [Text(), Text(lines(assumptions(sweep), width))]
+    star = " No other number is both faster and cheaper than those with a star." if len(sweep.founds) > 1 else ""
+    found += [Text(), Text(lines(f"{assumptions(sweep)}{star}", width))]
     if compared := why(sweep):
         found += [Text(), Text(lines(compared, width))]
     return found
@@ -94,15 +95,14 @@ def spent(sweep: Sweep, found: Found, division: Division) -> str:
 
 
 def assumptions(sweep: Sweep) -> str:
-    """What the numbers of the table count."""
+    """What the numbers of a table of costs count."""
     costs = sweep.costs
     price = "" if costs.usd_per_h is None else f" at {money(costs.usd_per_h)} an hour,"
     what = "GPU-hours" if costs.usd_per_h is None else "dollars"
-    star = " No other number is both faster and cheaper than those with a star." if len(sweep.founds) > 1 else ""
     return (
         f"Days, {what} and energy are those of a trillion tokens:{price} {digits(costs.board_w)} W for an accelerator "
         f"that computes, and {percent(costs.waiting)} of it while it waits. Servers, network and cooling are not "
-        f"counted.{star}"
+        "counted."
     )
 
 

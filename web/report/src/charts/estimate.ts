@@ -188,7 +188,7 @@ export function estimateMemory(data: MemoryData): View {
     zooms: true,
     choice:
       data.stages.length > 1
-        ? { label: "Show", options: data.stages.map((name, stage) => (stage === data.fullest ? `${name} (fullest)` : name)), pick: (index) => (shown = index) }
+        ? { label: "Show", options: data.stages.map((name, stage) => (stage === data.fullest ? `${name} (fullest)` : name)), pick: (index) => (shown = index), first: data.fullest }
         : undefined,
     height: (width) => 420 + lower(data.kinds, width),
     option: (look, width) => ({
@@ -230,8 +230,10 @@ export function estimateMemory(data: MemoryData): View {
             ? {
                 silent: true,
                 symbol: "none",
-                lineStyle: { color: look.exposed, type: "dashed", width: 1.5 },
-                label: { color: look.text, position: "insideStartTop", formatter: `memory that may be used: ${gib(data.capacity)}` },
+                // Above the areas, which cover it where a job does not fit.
+                z: 10,
+                lineStyle: { color: look.exposed, type: "dashed", width: 2 },
+                label: { color: look.text, backgroundColor: look.page, padding: [1, 4], position: "insideStartTop", formatter: `memory that may be used: ${gib(data.capacity)}` },
                 data: [{ yAxis: data.capacity / GIB }],
               }
             : undefined,
@@ -252,7 +254,7 @@ export function estimateMemory(data: MemoryData): View {
 
 interface KernelsData {
   name: string[];
-  /** What is computed: `products`, `attention` or `bytes`. */
+  /** What is computed: one of `GROUPS`. */
   group: string[];
   times: number[];
   each: number[];
@@ -267,6 +269,9 @@ interface KernelsData {
 /** Operations a byte at which kernels stand that compute nothing. */
 const ALONE = 0.5;
 
+/** Groups of kernels, so that each always has the same colour. */
+const GROUPS = ["matrix products", "attention", "only bytes"];
+
 /** Kernels below the roofs of their accelerator. */
 export function estimateKernels(data: KernelsData): View {
   const computes = (at: number) => data.flop[at] > 0 && data.peak[at] >= 0;
@@ -276,7 +281,7 @@ export function estimateKernels(data: KernelsData): View {
   const roof = (at: number) => Math.min(peak(at), x(at) * data.bytes_per_s);
   const whole = data.times.map((times, at) => times * data.each[at]);
   const all = whole.reduce((sum, each) => sum + each, 0);
-  const groups = [...new Set(data.group)];
+  const groups = GROUPS.filter((group) => data.group.includes(group));
   const order = data.name.map((_, at) => at).sort((a, b) => whole[b] - whole[a]);
   let drawn = 0;
   const most = Math.max(...data.name.map((_, at) => x(at)), ...data.peaks.map((each) => (2 * each.flop_per_s) / data.bytes_per_s)) * 2;
@@ -289,7 +294,7 @@ export function estimateKernels(data: KernelsData): View {
     ["bound by", computes(at) && peak(at) <= x(at) * data.bytes_per_s ? "operations" : "memory"],
     ["of its roof", percent(y(at) / roof(at))],
   ];
-  const colour = (look: Look, group: string) => [look.compute, look.exposed, look.reduction][groups.indexOf(group) % 3];
+  const colour = (look: Look, group: string) => [look.compute, look.exposed, look.reduction][GROUPS.indexOf(group)];
   const highest = 1.6 * Math.max(...data.peaks.map((each) => each.flop_per_s));
   const [left, bottom] = [ALONE / 2, 10 ** Math.floor(Math.log10(ALONE * data.bytes_per_s * 0.3))];
   const right = 10 ** Math.ceil(Math.log10(most));
@@ -298,11 +303,11 @@ export function estimateKernels(data: KernelsData): View {
     ...base(look),
     legend: legend(look, groups),
     grid: { left: 8, right: width < 600 ? 62 : 150, top: 34, bottom: 38, outerBoundsMode: "same", outerBoundsContain: "axisLabel" },
-    xAxis: { ...values(look, "rate, part of the roof (%)", digits), min: 0, max: 100, nameLocation: "middle", nameGap: 26 },
+    xAxis: { ...values(look, width < 600 ? "part of the roof (%)" : "rate, part of the roof (%)", digits), min: 0, max: 100, nameLocation: "middle", nameGap: 26 },
     yAxis: {
       ...names(look, listed.map((at) => data.name[at])),
       inverse: true,
-      axisLabel: { color: look.text, interval: 0, width: width < 600 ? 118 : 300, overflow: width < 600 ? "truncate" : "break" },
+      axisLabel: { color: look.text, interval: 0, fontSize: width < 600 ? 10 : 12, width: width < 600 ? 128 : 300, overflow: "break", lineHeight: width < 600 ? 11 : 13 },
     },
     tooltip: barTooltip(look, (at) => tip(data.name[listed[at]], facts(listed[at]), [colour(look, data.group[listed[at]])])),
     series: groups.map((group) => ({
@@ -366,7 +371,7 @@ export function estimateKernels(data: KernelsData): View {
   return {
     zooms: false,
     choice: { label: "Show", options: ["parts of the roof", "roofline"], pick: (index) => (drawn = index) },
-    height: () => (drawn ? 460 : 76 + 20 * listed.length),
+    height: (width: number) => (drawn ? 460 : 76 + (width < 600 ? 27 : 20) * listed.length),
     option: (look, width) => (drawn ? roofs(look) : bars(look, width)),
     table: () =>
       table(

@@ -45,7 +45,7 @@ export function pipeline(data: PipelineData): View {
   const used = data.kinds.map((_, kind) => kind).filter((kind) => of[kind].length > 0);
   const passes = data.passes ?? PASSES;
   const palette = (look: Look): { [name: string]: string } => ({
-    compute: look.compute, backward: look.parts[2], weight: look.parts[0], both: look.parts[1],
+    compute: look.compute, backward: look.parts[2], weight: look.parts[0], both: look.skew,
     memory: look.memory, exposed: look.exposed, bubble: look.bubble,
   });
   const colour = (look: Look, kind: number) =>
@@ -56,7 +56,7 @@ export function pipeline(data: PipelineData): View {
     zooms: true,
     height: (width) => above(width) + ROW * data.stages.length + 62,
     option: (look, width) => {
-      const left = width < 700 ? 62 : 90;
+      const left = width < 700 ? 72 : 90;
       return {
         ...base(look),
         legend: wrapped(look, used.map((kind) => data.kinds[kind])),
