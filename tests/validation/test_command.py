@@ -45,12 +45,12 @@ def test_figures_are_written_and_compared(tmp_path, capsys):
 def test_the_page_is_written_once(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     page = tmp_path / "page.html"
-    assert runs(options(write(tmp_path), page=page.as_posix()), at_forty_percent) == ExitStatus.DONE
+    assert runs(options(write(tmp_path), report=page.as_posix()), at_forty_percent) == ExitStatus.DONE
     assert "<svg" in page.read_text("utf-8")
     with pytest.raises(SynclineError, match="exists already"):
-        runs(options(write(tmp_path), page=page.as_posix()), at_forty_percent)
+        runs(options(write(tmp_path), report=page.as_posix()), at_forty_percent)
     with pytest.raises(SynclineError, match="not a name of a page"):
-        runs(options(write(tmp_path), page="page.txt"), at_forty_percent)
+        runs(options(write(tmp_path), report="page.txt"), at_forty_percent)
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "[]", '{"vtrain": 3}', "[" * 100_000])

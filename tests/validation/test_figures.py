@@ -143,7 +143,7 @@ def test_the_page_has_pictures_tables_and_reasons():
     assert html == page(validated(rows, [Excluded("b", "nemo", "t5-3b", "no <batch>")]))
     assert html.count("<svg") == 2
     assert "no &lt;batch&gt;" in html
-    assert 'class="missed"' in html
+    assert 'class="missed"' in html and "<small>of 14</small>" in html
     assert "Unexplained" in html
     assert "http://" not in re.sub(
         r'xmlns(:\w+)?="[^"]*"|<metadata>.*?</metadata>|<!DOCTYPE[^>]*>', "", html, flags=re.S

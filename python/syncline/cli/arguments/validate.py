@@ -71,7 +71,9 @@ def runs(
         str | None,
         typer.Argument(metavar="[FILE]", help="Measured runs: .csv (default: validation/runs.csv)."),
     ] = None,
-    page: Annotated[str | None, typer.Option("--page", metavar="FILE", help="Write a page with plots: .html.")] = None,
+    report: Annotated[
+        str | None, typer.Option("--report", metavar="FILE", help="Write a page with plots: .html.")
+    ] = None,
     figures: Annotated[
         str | None,
         typer.Option("--figures", metavar="FILE", help="Exit with status 1 if a figure is worse than in this file."),
@@ -101,7 +103,7 @@ def runs(
     return call(
         RunsOptions(
             file=file,
-            page=page,
+            report=report,
             figures=figures,
             update=update,
             held_out=held_out,

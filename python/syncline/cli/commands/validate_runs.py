@@ -33,7 +33,7 @@ class RunsOptions:
     """Rows; None: those of the repository."""
     models: str | None = None
     clusters: str | None = None
-    page: str | None = None
+    report: str | None = None
     """Where to write the page."""
     figures: str | None = None
     """A file with the figures that must not get worse, or to write."""
@@ -56,8 +56,8 @@ def runs(options: RunsOptions, predict: Predict | None = None) -> int:
 
     if options.update and options.figures is None:
         refuse({"--update": True}, "needs a file to write", "name it with --figures FILE")
-    if options.page is not None:
-        _writable_page(options.page, force=options.force)
+    if options.report is not None:
+        _writable_page(options.report, force=options.force)
     before = None
     if options.figures is not None:
         if options.update:
@@ -80,14 +80,14 @@ def runs(options: RunsOptions, predict: Predict | None = None) -> int:
         from syncline.validation.screen import screen
 
         show(screen(found, console().width))
-    if options.page is not None:
+    if options.report is not None:
         from syncline.validation.page import page
 
-        write_page(options.page, page(found))
+        write_page(options.report, page(found))
     if options.figures is not None and options.update:
         write_page(options.figures, kept)
     if not options.quiet:
-        for each in (options.page, options.figures if options.update else None):
+        for each in (options.report, options.figures if options.update else None):
             if each is not None:
                 say(f"Wrote {each}")
     for each in worsened:
