@@ -74,7 +74,7 @@ def test_states_are_divided_and_have_fewer_bits():
     model = LLAMA.model_copy(update={"layers": 24})
     made = job(pipeline=1, tensor=8, data=8, shard_group=8, zero=0, micro_batch=1, micro_batches=8, recompute="full")
     shorter = {
-        "ZeRO-1 (states of the optimizer)": {"zero": 1},
+        "ZeRO-1 (optimizer states)": {"zero": 1},
         "ZeRO-3 (parameters too)": {"zero": 3},
         "moments of 16 bits": {"moment_bytes": 2},
         "moments of 8 bits": {"moment_bytes": 1},

@@ -614,12 +614,13 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
             }
         }
         let forward_s = self.element_wise(&work);
+        let name = "element-wise operations, norms";
         let bytes = self.costs.moved.get();
-        found.push(moved("between products", "forward", twice(operators) * batches, forward_s, bytes));
-        found.push(moved("between products", "backward", batches, 2.0 * forward_s, 2.0 * bytes));
+        found.push(moved(name, "forward", twice(operators) * batches, forward_s, bytes));
+        found.push(moved(name, "backward", batches, 2.0 * forward_s, 2.0 * bytes));
         if job.recompute == Recompute::Selective {
             let each_s = self.parts_again(&work, &Pass::default()).element_wise;
-            found.push(moved("between products", "recomputed", batches, each_s, self.costs.moved.get()));
+            found.push(moved(name, "recomputed", batches, each_s, self.costs.moved.get()));
         }
         if job.adapters.is_none() {
             let parameters = work.dense_parameters + work.expert_parameters;

@@ -129,7 +129,7 @@ def _candidates(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_
         half = max(each for each in range(1, job.micro_batch // 2 + 1) if job.micro_batch % each == 0)
         yield _Candidate(f"micro-batches of {half}", {"micro_batch": half})
     if job.data * job.context > 1:
-        for stage, what in ((1, "states of the optimizer"), (2, "gradients too"), (3, "parameters too")):
+        for stage, what in ((1, "optimizer states"), (2, "gradients too"), (3, "parameters too")):
             if stage > job.zero and (stage < 2 or job.pipeline == 1):
                 yield _Candidate(f"ZeRO-{stage} ({what})", {"zero": stage})
     if job.gradient_bytes == 4:

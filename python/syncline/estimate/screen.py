@@ -14,32 +14,36 @@ if TYPE_CHECKING:
 
     from syncline.estimate.error_bars import ErrorBar
 
+COMMUNICATION = {
+    "tensor": "tensor-parallel collectives",
+    "context": "context-parallel collectives",
+    "expert": "expert dispatch and combine",
+    "messages": "messages between stages",
+    "exchange": "gradients and parameters",
+}
+"""Communication by part of a step."""
 PARTS = {
     "products": "matrix products",
     "attention": "attention",
-    "element_wise": "between products",
+    "element_wise": "element-wise operations, norms",
     "ends": "embedding, output layer, loss",
-    "launch": "launching kernels",
-    "tensor": "tensor-parallel collectives, not hidden",
-    "context": "keys and values, not hidden",
-    "expert": "tokens to experts",
-    "bubble": "pipeline fills, drains, waits",
-    "messages": "messages between stages, not hidden",
-    "exchange": "gradients and parameters, not hidden",
+    "launch": "kernel launches",
+    **{part: f"{title}, exposed" for part, title in COMMUNICATION.items()},
+    "bubble": "pipeline bubble",
     "update": "optimizer",
 }
 """Parts of a step, in the order of the table."""
 KINDS = {
     "weights": "weights",
     "gradients": "gradients",
-    "optimizer": "states of the optimizer",
+    "optimizer": "optimizer states",
     "activations": "activations",
     "logits": "logits",
     "working": "working memory of a layer",
     "gathered": "gathered parameters",
-    "fragmentation": "lost by the allocator",
-    "buffers": "buffers of NCCL",
-    "context": "driver",
+    "fragmentation": "allocator fragmentation",
+    "buffers": "NCCL buffers",
+    "context": "CUDA context",
 }
 """Kinds of memory, in the order of the table."""
 WHY = {
@@ -78,8 +82,7 @@ def exposed(parts: Mapping[str, float], step_s: float) -> str | None:
     if total <= 0:
         return None
     said = f"Exposed communication takes {time(total)}, {percent(total / step_s)} of the step"
-    title = PARTS[most].removesuffix(", not hidden")
-    return f"{said}, most of it for {title} ({time(waits[most])}): {WHY[most]}."
+    return f"{said}, most of it for {COMMUNICATION[most]} ({time(waits[most])}): {WHY[most]}."
 
 
 def _bar(part: float) -> str:

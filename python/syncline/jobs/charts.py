@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from syncline.estimate.screen import KINDS, PARTS, WHY
+from syncline.estimate.screen import COMMUNICATION, KINDS, PARTS, WHY
 from syncline.quantity import counted, memory, percent, time
 from syncline.report.html.chart import Chart, rounded
 
@@ -21,15 +21,10 @@ SPANS = 20_000
 """The most spans of a pipeline that are drawn."""
 POINTS = 40_000
 """The most points of memory that are drawn."""
-_TITLES = {
-    "tensor": "tensor-parallel collectives",
-    "context": "keys and values of other ranks",
-    "expert": "tokens to experts",
-    "messages": "messages between stages",
-    "exchange": "gradients and parameters",
-}
 NETWORK = "network"
 _COLOURS = {"computing": "compute", "NVLink": "exposed", NETWORK: "skew", "bubble": "bubble", "waiting": "wait"}
+_ROOFS = {"fp16": "bf16", "mxfp8": "fp8", "nvfp4": "fp8"}
+"""Data types that are shown against the peak of another one."""
 _UNIT_PS = 10_000
 """Times of the pipeline are whole multiples of this, in picoseconds."""
 
@@ -37,7 +32,7 @@ _UNIT_PS = 10_000
 def tiers(found: Estimate, detail: Detail) -> dict[str, dict[str, float]]:
     """Seconds of a step in which ranks wait for communication: by part of the step, and by what it goes through."""
     split: dict[str, dict[str, float]] = {}
-    for part in _TITLES:
+    for part in COMMUNICATION:
         seconds = found.parts[part]
         if seconds <= 0:
             continue
@@ -57,7 +52,7 @@ def lines(found: Estimate, detail: Detail) -> list[tuple[str, str, float]]:
     parts = found.parts
     made = [(PARTS[name], "computing", parts[name]) for name in COMPUTING]
     for part, by_tier in tiers(found, detail).items():
-        made += [(_TITLES[part], tier, seconds) for tier, seconds in sorted(by_tier.items())]
+        made += [(COMMUNICATION[part], tier, seconds) for tier, seconds in sorted(by_tier.items())]
     made.append((PARTS["bubble"], "bubble", parts["bubble"]))
     made.append((PARTS["launch"], "waiting", parts["launch"]))
     made.append((PARTS["update"], "computing", parts["update"]))
@@ -70,7 +65,7 @@ def all_of(found: Estimate, detail: Detail) -> list[Chart]:
         step(found, detail),
         communication(found, detail),
         pipeline(found, detail),
-        in_memory(found, detail),
+        memory_over_step(found, detail),
         kernels(found, detail),
     )
     return [chart for chart in made if chart is not None]
@@ -87,10 +82,8 @@ def step(found: Estimate, detail: Detail) -> Chart:
         f"{percent(computing / found.step_s)} of the step is computing, {percent(exposed / found.step_s)} exposed"
         f" communication, {percent(found.parts['bubble'] / found.step_s)} waiting for other stages of the pipeline.",
         "Each bar begins where the one above it ends, so that all of them add up to the step. They are those of the"
-        " stage"
-        " that computes most. Communication that computing hides is not in them. NVLink or network: what the slowest"
-        " part"
-        " of a collective goes through.",
+        " stage that computes most. Communication that computing hides is not in them. NVLink or network: what the"
+        " slowest part of a collective goes through.",
         {
             "part": [name for name, _, _ in rows],
             "where": [_where(where) for _, where, _ in rows],
@@ -121,7 +114,7 @@ def communication(found: Estimate, detail: Detail) -> Chart | None:
         largest = max(calls, key=lambda each: each.seconds)
         rows.append(
             {
-                "label": _TITLES[part],
+                "label": COMMUNICATION[part],
                 "collective": ", ".join(dict.fromkeys(each.collective for each in calls)),
                 "tier": tier,
                 "ranks": f"{largest.in_domain * largest.domains:,} in {counted(largest.domains, 'NVLink domain')}",
@@ -133,7 +126,7 @@ def communication(found: Estimate, detail: Detail) -> Chart | None:
         )
     whole, shown = (sum(each[key] for each in rows) for key in ("hidden", "exposed"))
     worst = max(rows, key=lambda each: float(each["exposed"]))
-    part = next(name for name, title in _TITLES.items() if title == worst["label"])
+    part = next(name for name, title in COMMUNICATION.items() if title == worst["label"])
     return Chart(
         "estimate_communication",
         "Communication, exposed and hidden",
@@ -141,9 +134,8 @@ def communication(found: Estimate, detail: Detail) -> Chart | None:
         f" {_through(worst['tier'])}: {WHY[part]}.",
         "A bar is the time in a step that a rank of the stage that computes most spends on one axis of parallelism."
         " Exposed: ranks wait for it. Hidden: they compute meanwhile; how much overlaps is a constant of the software,"
-        " fitted to measured steps. Sizes are those of the largest collective: the gathered or reduced vector, what"
-        " a rank"
-        " sends to all, or a message.",
+        " fitted to measured steps. Sizes are those of the largest collective: the gathered or reduced vector, what a"
+        " rank sends to all, or a message.",
         {key: [each[key] for each in rows] for key in rows[0]},
     )
 
@@ -194,11 +186,9 @@ def pipeline(found: Estimate, detail: Detail) -> Chart | None:
         "The pipeline, stage by stage",
         _agreement(detail),
         "A row is a rank of a stage. Blocks are its forward and backward passes, numbered by micro-batch;"
-        " recomputation"
-        " counts as backward. Below them are the waits: for messages that are not hidden, for other stages (bubble),"
-        " and"
-        " at the end for gradients and parameters. Every pass begins as early as it can: when the one before it on its"
-        " stage has ended, and its input is there.",
+        " recomputation counts as backward. Below them are the waits: for exposed messages, for other stages"
+        " (bubble), and at the end for gradients and parameters. Every pass begins as early as it can: when the"
+        " one before it on its stage has ended, and its input is there.",
         {
             "stages": [f"stage {stage}" for stage in range(stages)],
             "ranks": [stage * each for stage in range(stages)],
@@ -245,7 +235,7 @@ _CONSTANT = ("context", "buffers", "weights", "gradients", "optimizer", "gathere
 _CHANGING = ("activations", "logits", "working", "fragmentation")
 
 
-def in_memory(found: Estimate, detail: Detail) -> Chart:
+def memory_over_step(found: Estimate, detail: Detail) -> Chart:
     """Memory over the step, by kind and stage."""
     stages = detail.memory
     most = [stage.most for stage in stages]
@@ -263,12 +253,10 @@ def in_memory(found: Estimate, detail: Detail) -> Chart:
         "estimate_memory",
         "Memory over the step",
         f"A rank {fullest_name}needs {memory(most[fullest])} of {memory(found.capacity)}. {agrees}",
-        "Memory of a rank of one stage while its passes run. Weights, gradients, states of the optimizer and buffers"
-        " stay."
-        " A forward pass adds the activations of its micro-batch, which its backward pass frees; logits exist around"
-        " the"
-        " loss, and a layer needs working memory while it computes backward. What the allocator loses is a part of all"
-        " that comes and goes. The dashed line is what an accelerator has.",
+        "Memory of a rank of one stage while its passes run. Weights, gradients, optimizer states and buffers stay. A"
+        " forward pass adds the activations of its micro-batch, which its backward pass frees; logits exist around the"
+        " loss, and a layer needs working memory while it computes backward. Fragmentation is a part of all that"
+        " comes and goes. The dashed line is what an accelerator has.",
         {
             "kinds": [KINDS[name] for name in (*_CONSTANT, *_CHANGING)],
             "stages": [f"stage {stage}" for stage in range(len(stages))] if len(stages) > 1 else ["each rank"],
@@ -297,8 +285,7 @@ def kernels(found: Estimate, detail: Detail) -> Chart | None:
     card = found.job.machine.card
     if card is None:
         return None
-    named = {"fp16": "bf16", "mxfp8": "fp8", "nvfp4": "fp8"}
-    used = dict.fromkeys(named.get(each.precision, each.precision) for each in detail.kernels if each.precision)
+    used = dict.fromkeys(_type(each) for each in detail.kernels if each.precision)
     types = [name for name in used if name in card.peak_flop_per_s]
     peaks: Mapping[str, float] = {name: card.peak_flop_per_s[name] for name in types}
     rows = sorted(detail.kernels, key=lambda each: -each.times * each.each_s)
@@ -310,14 +297,10 @@ def kernels(found: Estimate, detail: Detail) -> Chart | None:
         f"Most time goes to {_named(first)}: {percent(first.times * first.each_s / whole)} of all kernels, at"
         f" {percent(_attained(first, peaks, found.job.machine.memory_bytes_per_s))} of its roof.",
         "A bar is the rate of a kernel in training, at the clock that the power allows, as a part of its roof: the"
-        " peak of"
-        " its data type on the data sheet, without sparsity, or the rate of memory if that is lower. Each operand"
-        " and result"
-        " moves once between memory and multiprocessors. The choice shows the same as a roofline: across, operations"
-        " for"
-        " each byte; a larger point takes more of the step. There, kernels that only move bytes stand at 0.5"
-        " operations a"
-        " byte, as far below the slanted line as their rate is.",
+        " peak of its data type on the data sheet, without sparsity, or the rate of memory if that is lower. Each"
+        " operand and result moves once between memory and multiprocessors. The choice shows the same as a roofline:"
+        " across, operations for each byte; a larger point takes more of the step. There, kernels that only move bytes"
+        " stand at 0.5 operations a byte, as far below the slanted line as their rate is.",
         {
             "name": [_named(each) for each in rows],
             "group": [_group(each) for each in rows],
@@ -325,7 +308,7 @@ def kernels(found: Estimate, detail: Detail) -> Chart | None:
             "each": rounded([each.each_s for each in rows]),
             "flop": rounded([each.flop for each in rows]),
             "bytes": rounded([each.bytes for each in rows]),
-            "peak": [types.index(_type(each, named)) if each.precision else -1 for each in rows],
+            "peak": [types.index(_type(each)) if each.precision else -1 for each in rows],
             "peaks": [{"name": f"peak in {name}", "flop_per_s": peaks[name]} for name in types],
             "bytes_per_s": found.job.machine.memory_bytes_per_s,
         },
@@ -338,8 +321,9 @@ def _notes(found: Estimate) -> Iterator[str]:
         yield "The peak in NVFP4 is not drawn: products in it are shown against the peak in fp8."
 
 
-def _type(kernel: Kernel, named: Mapping[str, str]) -> str:
-    return named.get(kernel.precision or "", kernel.precision or "")
+def _type(kernel: Kernel) -> str:
+    """The data type whose peak is a kernel's roof; "" if it only moves bytes."""
+    return _ROOFS.get(kernel.precision or "", kernel.precision or "")
 
 
 def _named(kernel: Kernel) -> str:
@@ -355,7 +339,5 @@ def _group(kernel: Kernel) -> str:
 def _attained(kernel: Kernel, peaks: Mapping[str, float], bytes_per_s: float) -> float:
     """The part of its roof that a kernel attains."""
     at_memory = kernel.bytes / bytes_per_s
-    peak = peaks.get(
-        {"fp16": "bf16", "mxfp8": "fp8", "nvfp4": "fp8"}.get(kernel.precision or "", kernel.precision or "")
-    )
+    peak = peaks.get(_type(kernel))
     return max(at_memory, kernel.flop / peak if peak else 0.0) / kernel.each_s

@@ -76,7 +76,7 @@ class JobParallel(Strict):
     expert_tensor: Ranks = 1
     """Ranks that divide each expert."""
     zero: Annotated[int, Field(ge=0, le=3)] = 0
-    """Stage of ZeRO: what data-parallel ranks divide. 0: nothing. 1: states of the optimizer. 2: gradients too. 3:
+    """Stage of ZeRO: what data-parallel ranks divide. 0: nothing. 1: optimizer states. 2: gradients too. 3:
     parameters too (FSDP)."""
     shard_group: Ranks | None = None
     """Ranks that together hold one copy of what ZeRO divides. Without it, all data-parallel and context-parallel ranks;

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.estimate.error_bars import sentences
-from syncline.estimate.screen import WHY, around, exposed, many, setting
+from syncline.estimate.screen import COMMUNICATION, WHY, around, exposed, many, setting
 from syncline.jobs.charts import all_of, lines, tiers
 from syncline.jobs.detail import detail
 from syncline.quantity import listed, memory, percent, scaled, time
@@ -29,7 +29,7 @@ _WORDS = {
     "NVLink": ("exposed", "exposed communication over NVLink"),
     "network": ("skew", "exposed communication over the network"),
     "bubble": ("bubble", "pipeline bubble"),
-    "waiting": ("idle", "launching kernels"),
+    "waiting": ("idle", "kernel launches"),
 }
 
 
@@ -198,7 +198,7 @@ def _waits(found: Estimate, inside: Detail) -> str:
             ranks = max((each.in_domain * each.domains for each in calls), default=0)
             rows.append(
                 (
-                    PART_TITLES[part],
+                    COMMUNICATION[part],
                     "NVLink" if tier == "NVLink" else "network",
                     f"{what} of {ranks:,} ranks",
                     time(seconds),
@@ -228,14 +228,6 @@ def _waits(found: Estimate, inside: Detail) -> str:
 _LEFT = ' style="text-align:left"'
 _STYLES = {"over": _LEFT, "what": _LEFT, "because": ' style="text-align:left;white-space:normal;min-width:16em"'}
 """How columns of words look."""
-PART_TITLES = {
-    "tensor": "tensor-parallel collectives",
-    "context": "keys and values",
-    "expert": "tokens to experts",
-    "messages": "messages between stages",
-    "exchange": "gradients and parameters",
-}
-"""Communication by part of the step."""
 
 
 def changes(found: Estimate, better: Sequence[tuple[str, float, int]]) -> tuple[str, str, str] | None:
