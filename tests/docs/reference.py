@@ -134,6 +134,7 @@ JOB_PARTS = {
     "JobCluster": ("Cluster", "cluster"),
     "JobParallel": ("Parallel", "axes"),
     "JobBatch": ("Batch", "batch"),
+    "JobOffload": ("Offload", "offload"),
     "Overlap": ("Overlap", "overlap"),
     "Decoder": ("Model", "sizes"),
     "Latent": ("Latent attention", "latent attention"),

@@ -114,3 +114,37 @@ def test_a_search_that_finds_nothing_says_what_would_fit():
     assert f"{gpus} accelerators: {again.best[0].how.axes}," in more
     with pytest.raises(SynclineError):
         search(Request(LLAMA, H100, gpus // 2, 8192, 512))
+
+
+def test_activations_of_as_few_layers_as_fit_go_to_the_host():
+    (made,) = [each for each in found(job(), most=20) if each.job.offload.layers]
+    layers = made.job.offload.layers
+    assert made.said == f"offload activations of the first {layers} layers of each chunk to the host"
+    assert made.host_bytes > 0
+    assert needed(made.job.changed(offload={"layers": layers - 1})) > CAPACITY
+
+
+def test_the_recipe_of_a_measured_run_offloads_about_as_many_layers_as_it_must():
+    """Megatron-Bridge's recipe of Llama 3 70B in 8 bits on 64 GB200: 40 of 80 layers."""
+    gb200 = machine("GB200")
+    made = Job(
+        sequence=8192,
+        micro_batch=2,
+        micro_batches=2,
+        data=64,
+        shard_group=64,
+        zero=3,
+        precision="fp8",
+        gradient_bytes=2,
+    )
+    constants = shipped()["megatron"].constants.model_dump_json()
+    changes = changes_that_fit(LLAMA, made, gb200, "megatron", constants, int(gb200.memory_bytes), most=20)
+    (layers,) = [each.job.offload.layers for each in changes if each.job.offload.layers]
+    assert abs(layers - 40) <= 6
+
+
+def test_the_hosts_memory_must_hold_what_it_gets():
+    small = machine("H100", host_memory_bytes=1e9)
+    changes = changes_that_fit(LLAMA, job(), small, "megatron", CONSTANTS, CAPACITY, most=20)
+    assert changes
+    assert not any(each.job.offload for each in changes)

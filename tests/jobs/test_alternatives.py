@@ -20,7 +20,7 @@ def test_each_change_is_what_the_changed_file_gives(base):
     found = estimate(read(base))
     for each in faster(found):
         path = each.key.replace(".", "__")
-        assert outcome(changed(base, **{path: each.value})) == (each.estimate.step_s, each.estimate.memory_bytes)
+        assert outcome(changed(base, **{path: each.value}))[:2] == (each.estimate.step_s, each.estimate.memory_bytes)
 
 
 @pytest.mark.parametrize("base", [SLOW, EXPERTS])

@@ -130,8 +130,7 @@ def test_kernels_add_up_to_computing():
         names = ("products", "attention", "element_wise", "ends", "update")
         computing = sum(found.parts[name] for name in names)
         kernels = sum(each.times * each.each_s for each in inside.kernels)
-        # The sum of gradients of the output layer is one of its ends, and no kernel of the list.
-        assert kernels == pytest.approx(computing, rel=0.005)
+        assert kernels == pytest.approx(computing, rel=1e-6)
 
 
 def test_products_have_the_operations_of_their_sizes():

@@ -14,7 +14,7 @@ from syncline.estimate import machine, shipped
 from syncline.input.node import from_python
 from syncline.input.source import Source
 from syncline.jobs import estimate
-from syncline.jobs.job_file import Framework, JobBatch, JobCluster, JobFile, JobParallel
+from syncline.jobs.job_file import Framework, JobBatch, JobCluster, JobFile, JobOffload, JobParallel
 from syncline.jobs.training_job import resolve
 from syncline.models.architecture import Decoder, ExpertSizes, Latent, Window
 from tests.conftest import Cli
@@ -84,7 +84,7 @@ def read(values):
 
 def outcome(values):
     found = estimate(read(values))
-    return found.step_s, found.memory_bytes
+    return found.step_s, found.memory_bytes, found.host_bytes, found.fits
 
 
 def told(values):
@@ -163,10 +163,21 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.narrow_output": [(changed(DENSE, precision="fp8"), {"narrow_output": True})],
     "JobFile.lora": [(DENSE, {"lora": 16})],
     "JobFile.lora_targets": [(changed(DENSE, lora=16), {"lora_targets": each}) for each in ("attention", "qkv")],
+    "JobFile.offload": [(DENSE, {"offload": {"optimizer": 1}})],
     "JobFile.overlap": [(DENSE, {"overlap": {}})],
     "JobCluster.accelerator": [(DENSE, {"cluster__accelerator": "H200"})],
     "JobCluster.gpus": [(DENSE, {"cluster__gpus": 256})],
     "JobCluster.nic_rate": [(DENSE, {"cluster__nic_rate": "100Gb/s"})],
+    "JobCluster.host_rate": [(changed(DENSE, offload__layers=4), {"cluster__host_rate": "1GB/s"})],
+    "JobCluster.host_memory": [(changed(DENSE, offload__optimizer=1), {"cluster__host_memory": "1GB"})],
+    "JobCluster.host_memory_rate": [(changed(DENSE, offload__optimizer=1), {"cluster__host_memory_rate": "1GB/s"})],
+    "JobOffload.layers": [(DENSE, {"offload__layers": 4})],
+    "JobOffload.modules": [
+        (DENSE, {"offload__modules": [each]})
+        for each in ("attn_norm", "qkv_linear", "core_attention", "attn_proj", "mlp_norm")
+    ]
+    + [(EXPERTS, {"offload__modules": [each]}) for each in ("expert_fc1", "moe_act")],
+    "JobOffload.optimizer": [(DENSE, {"offload__optimizer": 0.5})],
     "JobCluster.domain": [(DENSE, {"cluster__domain": 4})],
     "JobCluster.memory": [(DENSE, {"cluster__memory": "40GiB"})],
     "JobCluster.nccl": [(DENSE, {"cluster__nccl": "a100-sxm"})],
@@ -192,6 +203,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "Overlap.gradients": [(DENSE, {"overlap__gradients": False})],
     "Overlap.parameters": [(DENSE, {"overlap__parameters": False})],
     "Overlap.pipeline": [(DENSE, {"overlap__pipeline": False})],
+    "Overlap.optimizer": [(changed(DENSE, offload__optimizer=1), {"overlap__optimizer": True})],
     "Overlap.experts": [(EXPERTS, {"overlap__experts": True})],
     "Decoder.hidden": [(DENSE, {"model__hidden": 4096})],
     "Decoder.layers": [(DENSE, {"model__layers": 60})],
@@ -239,7 +251,7 @@ def test_every_key_changes_the_estimate(key):
 def test_every_key_has_a_case():
     from syncline.estimate import Overlap
 
-    models = (JobFile, JobCluster, JobParallel, JobBatch, Overlap, Decoder, Latent, Window, ExpertSizes)
+    models = (JobFile, JobCluster, JobParallel, JobBatch, JobOffload, Overlap, Decoder, Latent, Window, ExpertSizes)
     keys = {f"{model.__name__}.{name}" for model in models for name in model.model_fields}
     assert keys - {"JobFile.schema_", "JobFile.name"} == set(CASES)
 
@@ -283,6 +295,9 @@ def test_frameworks_are_those_with_constants():
         ({"recompute_method": "block"}, "recompute_method", "write recompute: full"),
         ({"recompute": "full", "recompute_method": "block", "recompute_layers": 5}, "recompute_layers", "1 to 4"),
         ({"recompute": "selective", "recompute_modules": ["moe"]}, "recompute_modules", "no experts"),
+        ({"offload": {"layers": 5}}, "offload.layers", "0 to 4"),
+        ({"offload": {"optimizer": 1.5}}, "offload.optimizer", "at most 1"),
+        ({"offload": {"modules": ["moe_act"]}}, "offload.modules", "no experts"),
     ],
 )
 def test_what_cannot_run_is_named_with_its_place(tmp_path, changes, key, said):
@@ -310,7 +325,7 @@ def test_the_command_prints_parts_and_memory(cli: Cli):
     for each in ("512 H100-SXM5-80GB", "It fits", "matrix products", "activations", "Error bar: half of"):
         assert each in found.stdout, each
     parsed = json.loads(cli("estimate", "job.yaml", "--json").stdout)["estimate"]
-    assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)
+    assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)[:2]
     small = json.loads(cli("estimate", "job.yaml", "--json", "--set", "parallel.tensor=2").stdout)["estimate"]
     assert small["job"]["tensor"] == 2
     assert small["job"]["data"] == 32
@@ -336,7 +351,7 @@ def test_the_path_of_a_model_is_relative_to_the_job_file(cli: Cli):
     cli.write("jobs/job.yaml", dump({**DENSE, "model": "llama/config.json"}))
     assert cli("estimate", "jobs/job.yaml").stdout == cli("estimate", "jobs/job.yaml").stdout
     parsed = json.loads(cli("estimate", "jobs/job.yaml", "--json").stdout)["estimate"]
-    assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)
+    assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)[:2]
 
 
 def test_the_schema_for_editors_is_up_to_date_and_takes_job_files():

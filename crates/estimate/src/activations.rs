@@ -4,9 +4,10 @@
 //! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
 //! attention, experts and fused attention, which keeps no scores, count what they have.
 
-use crate::job::{Job, Module, Modules, Precision, Recompute, RecomputeMethod};
+use crate::job::{Input, Job, Module, Modules, Precision, Recompute, RecomputeMethod};
 use crate::machine::MemorySoftware;
 use crate::model::{Attention, Model};
+use crate::stages::{Block, is_last};
 use crate::work::{LayerWork, layer_work};
 
 /// Bytes of one micro-batch in a layer on one rank.
@@ -20,6 +21,25 @@ pub struct Activations {
     /// Kept from the gradients of inputs to those of weights, where these are apart: the inputs of products, and the gradients
     /// of their outputs.
     pub weights: f64,
+    /// Kept from the forward to the backward pass in the host's memory.
+    pub host: f64,
+}
+
+/// How a layer's activations are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Treatment {
+    /// Whether the backward pass computes all of the layer again.
+    pub(crate) again: bool,
+    /// Whether some lie in the host's memory.
+    pub(crate) offloaded: bool,
+}
+
+impl Treatment {
+    /// That of the `nth` layer among the blocks of a chunk.
+    pub(crate) fn of(job: &Job, nth: u32, blocks: &[Block]) -> Self {
+        let last = !job.offload.modules.is_empty() && is_last(blocks, nth);
+        Self { again: job.computes_again(nth), offloaded: job.offloads(nth, last) }
+    }
 }
 
 /// Bytes of a value between products.
@@ -27,11 +47,32 @@ const HALF: f64 = 2.0;
 
 /// Bytes that a rank keeps for `layer` and one micro-batch, as the first layer of its chunk.
 pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u32) -> Activations {
-    layer_activations(model, job, software, layer, job.computes_again(0))
+    layer_activations(model, job, software, layer, Treatment::of(job, 0, &[]))
 }
 
-/// The same for a layer that the backward pass computes `again`, or not.
+/// The same for a layer with this treatment.
 pub(crate) fn layer_activations(
+    model: &Model,
+    job: &Job,
+    software: &MemorySoftware,
+    layer: u32,
+    treatment: Treatment,
+) -> Activations {
+    let found = kept_activations(model, job, software, layer, treatment.again);
+    if !treatment.offloaded {
+        return found;
+    }
+    let host = if job.offload.modules.is_empty() {
+        found.kept
+    } else {
+        let token = Token { model, job, software, again: job.modules_again() };
+        job.tokens() as f64 * token.offloaded(model.has_experts(layer))
+    };
+    // One layer's are on the way: those that were copied last, or are needed next.
+    Activations { kept: found.kept - host, working: found.working + host, host, ..found }
+}
+
+fn kept_activations(
     model: &Model,
     job: &Job,
     software: &MemorySoftware,
@@ -51,7 +92,7 @@ pub(crate) fn layer_activations(
             // A group of layers keeps its input, and all of it exists while it is computed again.
             let grouped = job.recompute_method == Some(RecomputeMethod::Uniform);
             let group = if grouped { f64::from(job.recompute_layers.max(1)) } else { 1.0 };
-            return Activations { kept: input / group, working: working + group * whole, weights };
+            return Activations { kept: input / group, working: working + group * whole, weights, host: 0.0 };
         }
         Recompute::None | Recompute::Full => whole,
         Recompute::Selective => {
@@ -73,7 +114,7 @@ pub(crate) fn layer_activations(
             kept.min(whole)
         }
     };
-    Activations { kept, working: working + (whole - kept), weights }
+    Activations { kept, working: working + (whole - kept), weights, host: 0.0 }
 }
 
 /// Bytes of a token in a norm, and as the input of a product, before and after the layers: the output layer keeps both.
@@ -145,11 +186,6 @@ impl Token<'_> {
 
     /// The output of attention, which is the input of the product after it, and the logarithms of fused attention.
     fn attention_output(self) -> f64 {
-        let value = match self.model.attention {
-            Attention::Latent(latent) => latent.value_dim,
-            Attention::Full | Attention::Window { .. } => self.model.head_dim,
-        };
-        let (heads, _) = self.heads();
         // The product after it keeps a copy of its own if it converts.
         let copy = if self.job.precision.converts() && self.software.keeps_converted {
             self.job.precision.bytes()
@@ -158,7 +194,7 @@ impl Token<'_> {
         };
         let computed = self.again.has(Module::CoreAttention);
         let logarithms = if self.job.fused_attention && !computed { 4.0 } else { 0.0 };
-        heads * ((HALF + copy) * value as f64 + logarithms)
+        (HALF + copy) * self.attention_elements() + self.heads().0 * logarithms
     }
 
     /// Probabilities of attention that is not fused; with dropout, its mask and its output too.
@@ -171,22 +207,65 @@ impl Token<'_> {
     }
 
     fn attention(self) -> f64 {
+        // Compressed queries, keys and values, before and after their norms.
+        let compressed = match self.model.attention {
+            Attention::Full | Attention::Window { .. } => 0.0,
+            Attention::Latent(latent) => {
+                2.0 * (latent.query_rank + latent.kv_rank) as f64 + latent.rope_dim as f64
+            }
+        };
+        self.block()
+            + HALF * compressed / parts(self.job)
+            + self.queries_keys_values()
+            + self.attention_output()
+            + self.scores()
+    }
+
+    /// Inputs of attention between its products. Keys of latent attention are a copy with positions.
+    fn queries_keys_values(self) -> f64 {
         let (heads, kv_heads) = self.heads();
-        let inputs = match self.model.attention {
+        match self.model.attention {
             Attention::Full | Attention::Window { .. } => {
                 HALF * self.model.head_dim as f64 * (heads + 2.0 * kv_heads)
             }
+            Attention::Latent(_) if self.again.has(Module::MlaUpProj) => 0.0,
             Attention::Latent(latent) => {
                 let key = (latent.nope_dim + latent.rope_dim) as f64;
                 let (nope, value) = (latent.nope_dim as f64, latent.value_dim as f64);
-                // Compressed queries, keys and values, before and after their norms; keys are a copy with positions.
-                let compressed = 2.0 * (latent.query_rank + latent.kv_rank) as f64 + latent.rope_dim as f64;
-                let projected =
-                    if self.again.has(Module::MlaUpProj) { 0.0 } else { heads * (2.0 * key + nope + value) };
-                HALF * (compressed / parts(self.job) + projected)
+                HALF * heads * (2.0 * key + nope + value)
+            }
+        }
+    }
+
+    /// Inputs of the modules whose inputs lie in the host's memory.
+    fn offloaded(self, has_experts: bool) -> f64 {
+        let bytes = |module: Input| match module {
+            Input::AttnNorm | Input::MlpNorm => self.between(),
+            Input::QkvLinear if self.again.has(Module::Layernorm) => 0.0,
+            Input::QkvLinear => self.product_input(),
+            Input::CoreAttention => self.queries_keys_values(),
+            Input::AttnProj => {
+                // What the product keeps itself. In 16 bits, that is attention's own output.
+                operand_bytes(self.job.precision, self.software) * self.attention_elements()
+            }
+            Input::ExpertFc1 | Input::MoeAct if !has_experts || self.again.has(Module::Moe) => 0.0,
+            Input::ExpertFc1 => self.routed() * HALF * self.model.hidden as f64,
+            Input::MoeAct => {
+                let elements = self.expert_elements();
+                self.routed() * (self.expanded(elements) - self.activated(elements))
             }
         };
-        self.block() + inputs + self.attention_output() + self.scores()
+        let modules = self.job.offload.modules;
+        Input::ALL.into_iter().filter(|each| modules.has(*each)).map(bytes).sum()
+    }
+
+    /// Elements of attention's output.
+    fn attention_elements(self) -> f64 {
+        let value = match self.model.attention {
+            Attention::Latent(latent) => latent.value_dim,
+            Attention::Full | Attention::Window { .. } => self.model.head_dim,
+        };
+        self.heads().0 * value as f64
     }
 
     /// What the gradients of weights need in a layer with this work: 32 `s b h` bytes in a GPT layer (Qi et al. 2024, 2.2). With

@@ -1,6 +1,6 @@
 //! Jobs that no cluster can run.
 
-use crate::job::{Job, Module, Recompute, Schedule};
+use crate::job::{Input, Job, Module, Recompute, Schedule};
 use crate::model::{Attention, Model};
 use syncline_diagnostics::{Code, Diagnostic};
 
@@ -65,6 +65,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     }
     found.extend(schedule(job));
     found.extend(recompute(model, job));
+    found.extend(offload(model, job));
     if ![1, 2, 4].contains(&job.moment_bytes) {
         found.push(
             Diagnostic::error(Code::BadValue, "not bytes of a moment")
@@ -134,6 +135,79 @@ fn recompute(model: &Model, job: &Job) -> Vec<Diagnostic> {
                     .help(format!("leave {} out of recompute_modules", module.name())),
             );
         }
+    }
+    found
+}
+
+/// What can lie in the host's memory.
+fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
+    let (mut found, offload) = (Vec::new(), job.offload);
+    let wrong = |key: &str, said: &str| Diagnostic::error(Code::BadValue, said).key(format!("offload.{key}"));
+    if !(0.0..=1.0).contains(&offload.optimizer) {
+        found.push(
+            wrong("optimizer", "not a part of the parameters")
+                .found(offload.optimizer.to_string())
+                .allowed("0 to 1")
+                .help("write optimizer: 1"),
+        );
+    }
+    if offload.optimizer > 0.0 && job.adapters.is_some() {
+        found.push(
+            wrong("optimizer", "adapters have so few states that these stay on the accelerator")
+                .found(offload.optimizer.to_string())
+                .help("leave out offload.optimizer"),
+        );
+    }
+    // The backward pass needs the last layer before the loss at once.
+    let chunks = (job.pipeline * job.virtual_stages).max(1);
+    let most = (model.layers + model.prediction_layers).div_ceil(chunks) - u32::from(job.pipeline < 2);
+    if offload.layers > most {
+        found.push(
+            wrong(
+                "layers",
+                "not a number of layers of a chunk whose activations the backward pass does not need at once",
+            )
+            .found(offload.layers.to_string())
+            .allowed(format!("0 to {most}"))
+            .help(format!("write layers: {most}")),
+        );
+    }
+    if offload.modules.is_empty() {
+        return found;
+    }
+    if offload.layers > 0 {
+        found.push(
+            wrong("modules", "modules of all layers, or the first layers: not both")
+                .help("leave out offload.layers or offload.modules"),
+        );
+    }
+    if !matches!(job.recompute, Recompute::None | Recompute::Selective) {
+        found.push(
+            wrong("modules", "layers that are computed again keep no inputs of their modules")
+                .help("leave out offload.modules, or write recompute: selective"),
+        );
+    }
+    let again = job.modules_again();
+    for module in Input::ALL.into_iter().filter(|each| offload.modules.has(*each)) {
+        let experts = matches!(module, Input::ExpertFc1 | Input::MoeAct);
+        let computed = match module {
+            Input::QkvLinear => again.has(Module::Layernorm),
+            Input::CoreAttention => again.has(Module::MlaUpProj),
+            Input::ExpertFc1 | Input::MoeAct => again.has(Module::Moe),
+            Input::AttnNorm | Input::AttnProj | Input::MlpNorm => false,
+        };
+        let said = if experts && model.experts.is_none() {
+            "the model has no experts"
+        } else if computed {
+            "the input of this module is computed again"
+        } else {
+            continue;
+        };
+        found.push(
+            wrong("modules", said)
+                .found(module.name())
+                .help(format!("leave {} out of offload.modules", module.name())),
+        );
     }
     found
 }

@@ -4,6 +4,7 @@ use crate::job::Job;
 use crate::layer::Setting;
 use crate::machine::{Collective, Costs, Group};
 use crate::model::Model;
+use crate::offload::HostUpdate;
 use crate::stages::Block;
 
 /// Times of exchanges in a step, in seconds.
@@ -15,6 +16,8 @@ pub struct Exchange {
     pub exposed_s: f64,
     /// The update of parameters.
     pub update_s: f64,
+    /// Its copies from and to the host that are not hidden.
+    pub copies_s: f64,
 }
 
 /// Parameters on one rank of the stage that has most of them.
@@ -76,9 +79,9 @@ impl<C: Costs> Setting<'_, C> {
             let gathered = both(Collective::AllGather, parameter, (self.shards(), experts));
             let whole_s = 2.0 * gathered * f64::from(job.micro_batches);
             let exposed_s = hide(whole_s, job.overlap.parameters, step_s);
-            return Exchange { whole_s, exposed_s, update_s: 0.0 };
+            return Exchange { whole_s, exposed_s, ..Exchange::default() };
         }
-        let update_s = self.update(held);
+        let HostUpdate { update_s, copies_s } = self.update(held);
         if job.zero >= 3 {
             // Every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
             // pipeline, parameters stay gathered, and gradients are reduced once.
@@ -102,12 +105,12 @@ impl<C: Costs> Setting<'_, C> {
                 gathered * exposed(job.overlap.parameters) + reduced * exposed(job.overlap.gradients);
             let overlaps = job.overlap.parameters && job.overlap.gradients;
             let beyond = if overlaps { whole_s - step_s } else { 0.0 };
-            return Exchange { whole_s, exposed_s: exposed_s.max(beyond).max(least), update_s };
+            return Exchange { whole_s, exposed_s: exposed_s.max(beyond).max(least), update_s, copies_s };
         }
         if job.zero == 0 {
             let whole_s = both(Collective::AllReduce, gradient, (dense, experts));
             let exposed_s = hide(whole_s, job.overlap.gradients, backward_s);
-            return Exchange { whole_s, exposed_s, update_s };
+            return Exchange { whole_s, exposed_s, update_s, copies_s };
         }
         // ZeRO-2 keeps only its part of the sum of gradients, so every micro-batch reduces its own.
         let times = if job.zero == 2 { f64::from(job.micro_batches) } else { 1.0 };
@@ -118,6 +121,7 @@ impl<C: Costs> Setting<'_, C> {
             exposed_s: hide(gradients, job.overlap.gradients, backward_s * times)
                 + hide(parameters, job.overlap.parameters, backward_s / 2.0),
             update_s,
+            copies_s,
         }
     }
 
@@ -151,7 +155,7 @@ impl<C: Costs> Setting<'_, C> {
 
     /// The optimizer reads and writes its states, reads gradients, and writes parameters: Adam has two moments, and a copy of
     /// the parameters in 32 bits.
-    fn update(&self, held: Held) -> f64 {
+    fn update(&self, held: Held) -> HostUpdate {
         let job: &Job = self.job;
         let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + 2.0 + f64::from(job.gradient_bytes);
         let (dense, experts) = if job.zero >= 1 {
@@ -162,6 +166,8 @@ impl<C: Costs> Setting<'_, C> {
         let updated = held.dense / dense.max(1.0) + held.experts / experts.max(1.0);
         // Gradients are set to zero for the next step; those that a rank updates are read for their norm before.
         let held = if job.zero >= 2 { updated } else { held.dense + held.experts };
-        self.costs.memory(updated * states + (held + updated) * f64::from(job.gradient_bytes))
+        let here = updated * (1.0 - job.offload.optimizer);
+        let device_s = self.costs.memory(here * states + (held + updated) * f64::from(job.gradient_bytes));
+        self.host_update(updated, device_s)
     }
 }

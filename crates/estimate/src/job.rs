@@ -83,6 +83,99 @@ pub struct Job {
     /// Which products have adapters.
     #[serde(default)]
     pub adapted: Adapted,
+    /// What lies in the host's memory.
+    #[serde(default)]
+    pub offload: Offload,
+}
+
+/// What lies in the host's memory rather than the accelerator's.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Offload {
+    /// The first layers of each chunk all of whose activations do (`--cpu-offloading-num-layers` of Megatron-LM).
+    #[serde(default)]
+    pub layers: u32,
+    /// Modules of all layers whose inputs do (`--offload-modules` of Megatron Core).
+    #[serde(default)]
+    pub modules: Inputs,
+    /// Part of the parameters whose optimizer states do; the host updates these (`--optimizer-offload-fraction`).
+    #[serde(default)]
+    pub optimizer: f64,
+}
+
+/// Modules of a layer whose inputs the backward pass needs (Megatron Core's `--offload-modules`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Input {
+    /// The norm before attention.
+    AttnNorm,
+    /// The product of queries, keys and values.
+    QkvLinear,
+    /// Attention between its products: queries, keys and values.
+    CoreAttention,
+    /// The product after attention.
+    AttnProj,
+    /// The norm before the feed-forward block.
+    MlpNorm,
+    /// The first product of experts: tokens in their order.
+    ExpertFc1,
+    /// Activations of experts: outputs of their first product.
+    MoeAct,
+}
+
+impl Input {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::AttnNorm,
+        Self::QkvLinear,
+        Self::CoreAttention,
+        Self::AttnProj,
+        Self::MlpNorm,
+        Self::ExpertFc1,
+        Self::MoeAct,
+    ];
+
+    /// The name in jobs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AttnNorm => "attn_norm",
+            Self::QkvLinear => "qkv_linear",
+            Self::CoreAttention => "core_attention",
+            Self::AttnProj => "attn_proj",
+            Self::MlpNorm => "mlp_norm",
+            Self::ExpertFc1 => "expert_fc1",
+            Self::MoeAct => "moe_act",
+        }
+    }
+}
+
+/// Modules whose inputs lie in the host's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(from = "Vec<Input>", into = "Vec<Input>")]
+pub struct Inputs(u8);
+
+impl Inputs {
+    /// Whether a module is among them.
+    pub const fn has(self, module: Input) -> bool {
+        self.0 & 1 << module as u8 != 0
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Vec<Input>> for Inputs {
+    fn from(modules: Vec<Input>) -> Self {
+        Self(modules.into_iter().fold(0, |all, each| all | 1 << each as u8))
+    }
+}
+
+impl From<Inputs> for Vec<Input> {
+    fn from(modules: Inputs) -> Self {
+        Input::ALL.into_iter().filter(|each| modules.has(*each)).collect()
+    }
 }
 
 /// A data type of linear layers. Attention, logits and what is between layers have 16 bits.
@@ -348,6 +441,9 @@ pub struct Overlap {
     /// Tokens to experts and back, with the computing of another micro-batch.
     #[serde(default)]
     pub experts: bool,
+    /// Copies of gradients and parameters between accelerator and host, with the update on the host.
+    #[serde(default)]
+    pub optimizer: bool,
 }
 
 impl Job {
@@ -377,6 +473,12 @@ impl Job {
                 Some(RecomputeMethod::Block) => nth < self.recompute_layers,
                 Some(RecomputeMethod::Uniform) | None => true,
             }
+    }
+
+    /// Whether activations of a layer lie in the host's memory: the `nth` of its chunk, which is the `last` before the loss or
+    /// not. The backward pass needs that one at once.
+    pub const fn offloads(&self, nth: u32, last: bool) -> bool {
+        nth < self.offload.layers || (!self.offload.modules.is_empty() && !last)
     }
 
     /// Ranks of a stage.

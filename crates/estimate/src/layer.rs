@@ -22,6 +22,8 @@ pub struct Pass {
     pub expert: f64,
     /// Waiting for the processor that launches kernels.
     pub launch: f64,
+    /// Copies of activations to the host's memory and back that are not hidden.
+    pub offload: f64,
 }
 
 impl Pass {
@@ -34,6 +36,7 @@ impl Pass {
             + self.context
             + self.expert
             + self.launch
+            + self.offload
     }
 
     /// Computing alone.
@@ -51,6 +54,7 @@ impl std::ops::AddAssign for Pass {
         self.context += other.context;
         self.expert += other.expert;
         self.launch += other.launch;
+        self.offload += other.offload;
     }
 }
 
@@ -152,8 +156,7 @@ impl<C: Costs> Setting<'_, C> {
             element_wise: self.element_wise(work),
             tensor: self.tensor(work),
             context: self.context(work, attention, 1.0),
-            expert: 0.0,
-            launch: 0.0,
+            ..Pass::default()
         };
         Pass { expert: self.expert(work, pass.compute()), ..pass }
     }
@@ -182,8 +185,7 @@ impl<C: Costs> Setting<'_, C> {
             element_wise,
             tensor: forward.tensor,
             context: self.context(work, attention, 2.0),
-            expert: 0.0,
-            launch: 0.0,
+            ..Pass::default()
         };
         let pass = Pass { expert: self.expert(work, pass.compute()), ..pass };
         (pass, weight_s)

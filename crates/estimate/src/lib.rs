@@ -18,6 +18,7 @@
 //! - [`profile`]: the step of one job in detail: turns, memory over the step, communication, kernels;
 //! - [`search`]: all ways to divide a model, by the time of a step;
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
+//! - `offload`: copies to the host's memory and back, and updates that the host computes;
 //! - [`check`]: jobs that no cluster can run.
 //!
 //! Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (SC21), for the division of
@@ -34,6 +35,7 @@ pub mod machine;
 pub mod measured;
 pub mod memory;
 pub mod model;
+mod offload;
 pub mod profile;
 mod recompute;
 pub mod schedule;
@@ -43,10 +45,10 @@ pub mod step;
 pub mod work;
 
 pub use job::{
-    Adapted, Dispatcher, Graphs, Job, Module, Modules, Overlap, Precision, Recompute, RecomputeMethod,
-    Schedule, Split,
+    Adapted, Dispatcher, Graphs, Input, Inputs, Job, Module, Modules, Offload, Overlap, Precision, Recompute,
+    RecomputeMethod, Schedule, Split,
 };
-pub use machine::{Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
+pub use machine::{Cluster, Collective, Costs, Group, Host, MemorySoftware, Product, Software};
 pub use measured::Measured;
 pub use memory::{Memory, memory, memory_by_stage};
 pub use model::{Attention, Experts, Latent, Model};

@@ -114,6 +114,21 @@ pub struct Cluster {
     pub domain: u32,
     /// Rate of matrix products of 16 bits under lasting load over that of the measured kernels, which ran in short bursts.
     pub sustained: f64,
+    /// The memory of the host; nothing if it is not known.
+    #[serde(default)]
+    pub host: Option<Host>,
+}
+
+/// The host's memory as one accelerator has it while all others of the host use it too, and the link to it.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Rate of copies to the host, in bytes per second.
+    pub to_host: f64,
+    /// Rate of copies from the host, at the same time, in bytes per second.
+    pub to_device: f64,
+    /// Rate at which the host reads and writes its memory as it updates parameters, in bytes per second.
+    pub update: f64,
 }
 
 /// Constants of the software that trains, and of the machine under its load.
@@ -160,6 +175,9 @@ pub struct Software {
     pub data_exposed: f64,
     /// Part of the time of messages between stages that is not hidden where they overlap.
     pub pipeline_exposed: f64,
+    /// What it allocates; callers choose it by the framework.
+    #[serde(skip, default = "MemorySoftware::megatron")]
+    pub memory: MemorySoftware,
 }
 
 /// What software allocates beyond what training needs, and what it could keep divided but does not.
@@ -194,6 +212,10 @@ pub struct MemorySoftware {
 }
 
 impl MemorySoftware {
+    const fn megatron() -> Self {
+        Self::MEGATRON
+    }
+
     /// The constants of a framework; of one without constants of its own, those of FSDP.
     pub fn named(framework: &str) -> Self {
         match framework {

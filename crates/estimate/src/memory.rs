@@ -5,13 +5,14 @@
 //! then, in others the gradients of a layer.
 
 use crate::activations::{
-    Activations, embedding, embedding_weights, layer_activations, output_layer, output_weights,
+    Activations, Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
 };
 use crate::adapters::adapted;
 use crate::exchange::Held;
 use crate::job::{Job, Schedule};
 use crate::machine::MemorySoftware;
 use crate::model::Model;
+use crate::offload::HOST_GRADIENT;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
 use crate::stages::{Block, divide, divide_chunks, in_flight};
@@ -44,6 +45,8 @@ pub struct Memory {
     pub buffers: u64,
     /// The driver's context.
     pub context: u64,
+    /// Activations and states of the optimizer in the host's memory, beside all other kinds, which are the accelerator's.
+    pub host: u64,
 }
 
 impl Memory {
@@ -106,7 +109,7 @@ const HALF: f64 = 2.0;
 /// What layers keep: those without experts and those with, as they are and as they are computed again.
 struct Kinds<'a> {
     model: &'a Model,
-    kept: [[Activations; 2]; 2],
+    kept: [[[Activations; 2]; 2]; 2],
 }
 
 impl<'a> Kinds<'a> {
@@ -114,17 +117,22 @@ impl<'a> Kinds<'a> {
         let kept = [false, true].map(|experts| {
             let layer = (0..model.layers).find(|layer| model.has_experts(*layer) == experts);
             [false, true].map(|again| {
-                layer.map_or_else(Activations::default, |layer| {
-                    layer_activations(model, job, software, layer, again)
+                [false, true].map(|offloaded| {
+                    layer.map_or_else(Activations::default, |layer| {
+                        layer_activations(model, job, software, layer, Treatment { again, offloaded })
+                    })
                 })
             })
         });
         Self { model, kept }
     }
 
-    fn of(&self, layer: u32, again: bool) -> Activations {
+    /// Those of a layer that is the `nth` of a chunk.
+    fn of(&self, job: &Job, layer: u32, nth: u32, blocks: &[Block]) -> Activations {
         // Layers of multi-token prediction are like the last layer.
-        self.kept[usize::from(self.model.has_experts(layer.min(self.model.layers - 1)))][usize::from(again)]
+        let experts = self.model.has_experts(layer.min(self.model.layers - 1));
+        let Treatment { again, offloaded } = Treatment::of(job, nth, blocks);
+        self.kept[usize::from(experts)][usize::from(again)][usize::from(offloaded)]
     }
 }
 
@@ -138,18 +146,20 @@ fn stage(
     kinds: &Kinds,
 ) -> Memory {
     let held = Held::of(model, job, blocks);
-    let States { weights, gradients, optimizer, gathered } = states(model, job, software, held, blocks);
+    let States { weights, gradients, optimizer, gathered, host } = states(model, job, software, held, blocks);
     let batches = in_flight(job, number);
-    let (mut kept, mut logits, mut working) = (0.0, 0.0, 0.0_f64);
+    let (mut kept, mut logits, mut working, mut host) = (0.0, 0.0, 0.0_f64, host);
     let losses = f64::from(1 + model.prediction_layers);
     for place in places(job, number) {
         let mut nth = 0;
-        for block in &chunks[place.chunk as usize] {
+        let blocks = &chunks[place.chunk as usize];
+        for block in blocks {
             match *block {
                 Block::Embedding => kept += batches * embedding(model, job),
                 Block::Layer(layer) => {
-                    let found = kinds.of(layer, job.computes_again(nth));
+                    let found = kinds.of(job, layer, nth, blocks);
                     kept += batches * found.kept;
+                    host += batches * found.host;
                     working = working.max(found.working);
                     nth += 1;
                 }
@@ -172,7 +182,7 @@ fn stage(
                         ChunkBytes { forward: embedding(model, job), weight: embedding_weights(model, job) }
                     }
                     Block::Layer(layer) => {
-                        let found = kinds.of(layer, job.computes_again(nth));
+                        let found = kinds.of(job, layer, nth, blocks);
                         nth += 1;
                         ChunkBytes { forward: found.kept, weight: found.weights }
                     }
@@ -201,6 +211,7 @@ fn stage(
         fragmentation: bytes(fragmentation),
         buffers: software.communicator_bytes * communicators(job),
         context: software.context_bytes,
+        host: bytes(host),
     }
 }
 
@@ -226,6 +237,7 @@ struct States {
     gradients: f64,
     optimizer: f64,
     gathered: f64,
+    host: f64,
 }
 
 /// Weights, gradients and the optimizer's states (Rajbhandari et al. 2020, section 5, and figure 1): stage 1 divides the
@@ -253,6 +265,7 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
             gradients: (gradient + f64::from(software.gradient_copy_bytes)) * trained,
             optimizer: (moments(job) + MASTER) * trained_part,
             gathered: if job.zero >= 3 { HALF * gathered(model, job, blocks).1 } else { 0.0 },
+            host: 0.0,
         };
     }
     let (unit, two_units) = gathered(model, job, blocks);
@@ -274,8 +287,10 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     States {
         weights: weight * at(3) + copies * all,
         gradients: gradient * at(2) + if job.zero < 2 { copy * all } else { 0.0 },
-        optimizer: optimizer * at(1),
+        optimizer: optimizer * at(1) * (1.0 - job.offload.optimizer),
         gathered,
+        // The host has the parameters in 32 bits in any case, and copies of their gradients.
+        host: (moments(job) + MASTER + HOST_GRADIENT) * at(1) * job.offload.optimizer,
     }
 }
 

@@ -4,7 +4,9 @@
 //! executed one by one ([`crate::schedule::run::timeline`]), each as early as it can be. The end of the last one therefore
 //! checks the closed form of the pipeline, and the most that a stage keeps checks the memory.
 
-use crate::activations::{embedding, embedding_weights, layer_activations, output_layer, output_weights};
+use crate::activations::{
+    Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
+};
 use crate::adapters::adapted;
 use crate::job::{Job, Module, Precision, Recompute, Schedule};
 use crate::layer::{Pass, Setting};
@@ -29,7 +31,7 @@ pub struct Profile {
     pub pipeline_s: f64,
     /// Seconds of gradients and parameters after that, which are not hidden.
     pub exchange_s: f64,
-    /// Seconds of the optimizer after that.
+    /// Seconds of the optimizer after that, and of its copies from and to the host that are not hidden.
     pub update_s: f64,
     /// The stage that computes most.
     pub slowest: usize,
@@ -173,7 +175,7 @@ pub fn profile<C: Costs>(
         step_s: step.seconds(),
         pipeline_s,
         exchange_s: step.exchange_s,
-        update_s: step.update_s,
+        update_s: step.update_s + step.copies_s,
         slowest,
         spans: spans(&turns, wait_s),
         memory: over_time(model, job, memory, &turns),
@@ -260,9 +262,10 @@ impl Kept {
                     found.weights += embedding_weights(model, job);
                 }
                 Block::Layer(number) => {
-                    let (number, again) = (number.min(model.layers - 1), job.computes_again(nth));
+                    let treatment = Treatment::of(job, nth, blocks);
                     nth += 1;
-                    let layer = layer_activations(model, job, software, number, again);
+                    let number = number.min(model.layers - 1);
+                    let layer = layer_activations(model, job, software, number, treatment);
                     found.layers += layer.kept;
                     found.weights += layer.weights;
                     found.working = found.working.max(layer.working);
@@ -514,6 +517,10 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
                         setting.costs.product(product, precision, m, n, k, 1) / setting.rate(precision);
                     add(multiplied("output layer", product, precision, times, each_s, &linear));
                 }
+                if job.adapters.is_none() {
+                    let each_s = noted.accumulation(vocab * model.hidden);
+                    add(moved("sums of gradients", "backward", times, each_s, costs.moved.get()));
+                }
                 let bytes = setting.software.logit_bytes * (job.tokens() * vocab) as f64;
                 add(moved(
                     "logits and loss",
@@ -525,8 +532,10 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
             }
         }
     }
-    let update = noted.exchange(noted.held(), 0.0, 0.0).update_s;
-    add(moved("optimizer", "update", 1.0, update, costs.moved.get()));
+    noted.exchange(noted.held(), 0.0, 0.0);
+    // What the host updates is not among them.
+    let bytes = costs.moved.get();
+    add(moved("optimizer", "update", 1.0, setting.costs.memory(bytes), bytes));
     found
 }
 

@@ -15,6 +15,12 @@ pub enum Block {
     Output,
 }
 
+/// Whether the `nth` layer of a chunk is the last one before the loss.
+pub fn is_last(blocks: &[Block], nth: u32) -> bool {
+    let layers = blocks.iter().filter(|block| matches!(block, Block::Layer(_))).count();
+    blocks.last() == Some(&Block::Output) && nth as usize + 1 == layers
+}
+
 /// The blocks of each chunk of the model, in the order of the forward pass: `virtual_stages` chunks for each stage.
 pub fn divide_chunks(model: &Model, job: &Job) -> Vec<Vec<Block>> {
     let chunks = (job.pipeline.max(1) * job.virtual_stages.max(1)) as usize;

@@ -1,10 +1,12 @@
 //! A step of training, and where its time goes.
 
+use crate::activations::Treatment;
 use crate::exchange::{Exchange, Held};
 use crate::job::{Job, Precision};
 use crate::layer::{Layer, Pass, Setting};
 use crate::machine::{Cluster, Collective, Costs, Group, Product, Software};
 use crate::model::Model;
+use crate::offload::Copies;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkTimes, Executed, execute};
 use crate::stages::{Block, Pipelined, divide, divide_chunks, messages, schedule};
@@ -24,6 +26,8 @@ pub struct Step {
     pub exchange_s: f64,
     /// The update of parameters, seconds.
     pub update_s: f64,
+    /// Its copies from and to the host that are not hidden, seconds.
+    pub copies_s: f64,
     /// Seconds of a micro-batch in each stage.
     pub stages_s: Vec<f64>,
     /// Gradients and parameters, hidden or not, seconds.
@@ -35,7 +39,13 @@ pub struct Step {
 impl Step {
     /// The whole step, in seconds.
     pub fn seconds(&self) -> f64 {
-        self.stage.seconds() + self.ends_s + self.bubble_s + self.messages_s + self.exchange_s + self.update_s
+        self.stage.seconds()
+            + self.ends_s
+            + self.bubble_s
+            + self.messages_s
+            + self.exchange_s
+            + self.update_s
+            + self.copies_s
     }
 
     /// Seconds in which accelerators compute, the mean over stages, plus `waiting` for each second in which they do not:
@@ -81,16 +91,29 @@ struct Part {
 }
 
 impl Part {
-    /// Adds the blocks of a chunk: `layer` has the times of a layer by its number and its place in the chunk.
-    fn add(&mut self, blocks: &[Block], mut layer: impl FnMut(u32, u32) -> Layer, ends: Ends, losses: f64) {
-        let mut nth = 0;
+    /// Adds the blocks of a chunk: `layer` has the times of a layer, and its bytes in the host's memory, by its number and its
+    /// treatment.
+    fn add<C: Costs>(
+        &mut self,
+        setting: &Setting<'_, C>,
+        blocks: &[Block],
+        mut layer: impl FnMut(u32, Treatment) -> (Layer, f64),
+        ends: Ends,
+        losses: f64,
+    ) {
+        let (mut nth, mut copies, mut turns) = (0, Copies::default(), None);
         for block in blocks {
             match *block {
                 Block::Embedding => self.add_end(ends.embedding, 1.0),
-                Block::Output => self.add_end(ends.output, losses),
+                Block::Output => {
+                    self.add_end(ends.output, losses);
+                    let forward = ends.output.forward * losses;
+                    turns = Some((forward, ends.output.seconds * losses - forward));
+                }
                 Block::Layer(number) => {
-                    let found = layer(number, nth);
+                    let (found, bytes) = layer(number, Treatment::of(setting.job, nth, blocks));
                     nth += 1;
+                    copies.add(&found, bytes);
                     self.forward_s += found.forward.seconds();
                     self.pass += found.forward;
                     self.pass += found.backward;
@@ -102,6 +125,9 @@ impl Part {
                 }
             }
         }
+        let (out, back) = copies.exposed(setting.cluster.host, turns);
+        self.pass.offload += out + back;
+        self.forward_s += out;
     }
 
     fn add_end(&mut self, end: End, times: f64) {
@@ -136,22 +162,11 @@ pub fn estimate<C: Costs>(
 ) -> Step {
     let setting = Setting { model, job, cluster, software, costs };
     let chunks = divide_chunks(model, job);
-    let mut kinds: Vec<(Kind, Layer)> = Vec::with_capacity(3);
-    let mut layer = |number: u32, again: bool| {
-        // Layers of multi-token prediction are like the last layer.
-        let number = number.min(model.layers - 1);
-        let kind = (model.has_experts(number), model.window(number), again);
-        if let Some((_, found)) = kinds.iter().find(|(each, _)| *each == kind) {
-            return *found;
-        }
-        let found = setting.layer(number, again);
-        kinds.push((kind, found));
-        found
-    };
+    let mut times = LayerTimes::of(&setting);
     let ends = setting.ends();
     let losses = f64::from(1 + model.prediction_layers);
     let mut add = |part: &mut Part, blocks: &[Block]| {
-        part.add(blocks, |number, nth| layer(number, job.computes_again(nth)), ends, losses)
+        part.add(&setting, blocks, |number, treatment| times.layer(number, treatment), ends, losses)
     };
     let mut stages = vec![Part::default(); job.pipeline.max(1) as usize];
     for (stage, part) in (0..).zip(&mut stages) {
@@ -190,7 +205,7 @@ pub fn estimate<C: Costs>(
     };
     let Part { forward_s, end, .. } = stages[slowest];
     let backward_s = stages_s[slowest] - forward_s;
-    let Exchange { whole_s, exposed_s, update_s } =
+    let Exchange { whole_s, exposed_s, update_s, copies_s } =
         setting.exchange(setting.held(), backward_s, batches * stages_s[slowest]);
     Step {
         stage,
@@ -199,14 +214,41 @@ pub fn estimate<C: Costs>(
         messages_s,
         exchange_s: exposed_s,
         update_s,
+        copies_s,
         stages_s,
         whole_exchange_s: whole_s,
         computing_s: computing * batches,
     }
 }
 
-/// What the time of a layer depends on: experts, the window of attention, and whether it is computed again.
-type Kind = (bool, Option<u64>, bool);
+/// What the time of a layer depends on: experts, the window of attention, and how its activations are treated.
+type Kind = (bool, Option<u64>, Treatment);
+
+/// Times of layers and their bytes in the host's memory, of which those of a kind are the same.
+struct LayerTimes<'a, C: Costs> {
+    setting: &'a Setting<'a, C>,
+    kinds: Vec<(Kind, (Layer, f64))>,
+}
+
+impl<'a, C: Costs> LayerTimes<'a, C> {
+    fn of(setting: &'a Setting<'a, C>) -> Self {
+        Self { setting, kinds: Vec::with_capacity(3) }
+    }
+
+    fn layer(&mut self, number: u32, treatment: Treatment) -> (Layer, f64) {
+        let model = self.setting.model;
+        // Layers of multi-token prediction are like the last layer.
+        let number = number.min(model.layers - 1);
+        let kind = (model.has_experts(number), model.window(number), treatment);
+        if let Some((_, found)) = self.kinds.iter().find(|(each, _)| *each == kind) {
+            return *found;
+        }
+        let layer = self.setting.layer(number, treatment.again);
+        let found = (layer, self.setting.host_bytes(number, treatment));
+        self.kinds.push((kind, found));
+        found
+    }
+}
 
 fn scaled(pass: Pass, by: f64) -> Pass {
     Pass {
@@ -217,6 +259,7 @@ fn scaled(pass: Pass, by: f64) -> Pass {
         context: pass.context * by,
         expert: pass.expert * by,
         launch: pass.launch * by,
+        offload: pass.offload * by,
     }
 }
 
@@ -224,22 +267,11 @@ impl<C: Costs> Setting<'_, C> {
     /// The times of one micro-batch in each chunk of the model.
     pub(crate) fn chunk_times(&self) -> Vec<ChunkTimes> {
         let (ends, losses) = (self.ends(), f64::from(1 + self.model.prediction_layers));
-        let mut kinds: Vec<(Kind, Layer)> = Vec::new();
-        let mut layer = |number: u32, again: bool| {
-            // Layers of multi-token prediction are like the last layer.
-            let number = number.min(self.model.layers - 1);
-            let kind = (self.model.has_experts(number), self.model.window(number), again);
-            if let Some((_, found)) = kinds.iter().find(|(each, _)| *each == kind) {
-                return *found;
-            }
-            let found = self.layer(number, again);
-            kinds.push((kind, found));
-            found
-        };
+        let mut layers = LayerTimes::of(self);
         let chunks = divide_chunks(self.model, self.job);
         let times = chunks.iter().map(|blocks| {
             let mut part = Part::default();
-            part.add(blocks, |number, nth| layer(number, self.job.computes_again(nth)), ends, losses);
+            part.add(self, blocks, |number, treatment| layers.layer(number, treatment), ends, losses);
             part.times()
         });
         times.collect()

@@ -6,6 +6,7 @@ mod adapters;
 mod experts;
 mod memory;
 mod models;
+mod offload;
 mod parallel;
 mod pipelines;
 mod recompute;
@@ -15,8 +16,8 @@ mod work;
 use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
-    Adapted, Attention, Cluster, Collective, Costs, Dispatcher, Graphs, Group, Job, Model, Modules, Overlap,
-    Precision, Product, Recompute, Schedule, Software, Split,
+    Adapted, Attention, Cluster, Collective, Costs, Dispatcher, Graphs, Group, Job, MemorySoftware, Model,
+    Modules, Offload, Overlap, Precision, Product, Recompute, Schedule, Software, Split,
 };
 use syncline_kernels::Library;
 
@@ -108,6 +109,7 @@ pub fn single(sequence: u64) -> Job {
         narrow_output: false,
         adapters: None,
         adapted: Adapted::All,
+        offload: Offload::default(),
     }
 }
 
@@ -132,7 +134,8 @@ pub const PLAIN: Software = Software {
     expert_element_wise: 1.0,
     data_exposed: 0.5,
     pipeline_exposed: 0.0,
+    memory: MemorySoftware::MEGATRON,
 };
 
 /// Servers of eight.
-pub const SERVERS: Cluster = Cluster { domain: 8, sustained: 1.0 };
+pub const SERVERS: Cluster = Cluster { domain: 8, sustained: 1.0, host: None };

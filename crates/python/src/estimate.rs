@@ -26,6 +26,11 @@ fn read<T: DeserializeOwned>(text: &str) -> PyResult<T> {
     serde_json::from_str(text).map_err(|error| PyValueError::new_err(problem(&error)))
 }
 
+/// The constants of training software, with what that of a framework allocates.
+fn constants(text: &str, framework: &str) -> PyResult<Software> {
+    Ok(Software { memory: MemorySoftware::named(framework), ..read(text)? })
+}
+
 /// A job on a cluster, whose step can be estimated with different constants of software.
 #[pyclass(frozen, module = "syncline._core")]
 struct Estimator {
@@ -61,15 +66,22 @@ impl Estimator {
         Ok(Self { model, job, cluster: read(cluster)?, costs })
     }
 
-    /// The seconds of a step.
-    fn seconds(&self, software: &str) -> PyResult<f64> {
-        let software: Software = read(software)?;
+    /// The seconds of a step, with what the software of a framework allocates.
+    #[pyo3(signature = (software, framework="megatron"))]
+    fn seconds(&self, software: &str, framework: &str) -> PyResult<f64> {
+        let software = constants(software, framework)?;
         Ok(estimate(&self.model, &self.job, self.cluster, &software, &self.costs).seconds())
     }
 
     /// The seconds of a step by its parts, of which `step` is the sum, and the seconds of a micro-batch in each stage.
-    fn step<'py>(&self, py: Python<'py>, software: &str) -> PyResult<(Bound<'py, PyDict>, Vec<f64>)> {
-        let software: Software = read(software)?;
+    #[pyo3(signature = (software, framework="megatron"))]
+    fn step<'py>(
+        &self,
+        py: Python<'py>,
+        software: &str,
+        framework: &str,
+    ) -> PyResult<(Bound<'py, PyDict>, Vec<f64>)> {
+        let software = constants(software, framework)?;
         let step = estimate(&self.model, &self.job, self.cluster, &software, &self.costs);
         let parts = step_parts(py, &step)?;
         Ok((parts, step.stages_s))
@@ -77,14 +89,14 @@ impl Estimator {
 
     /// The step in detail, as JSON: the type `Profile` of the crate `estimate`, with the memory of a framework's software.
     fn profile(&self, software: &str, framework: &str) -> PyResult<String> {
-        let software: Software = read(software)?;
-        let needs = MemorySoftware::named(framework);
-        let found = profile(&self.model, &self.job, self.cluster, &software, &needs, &self.costs);
+        let software = constants(software, framework)?;
+        let found = profile(&self.model, &self.job, self.cluster, &software, &software.memory, &self.costs);
         serde_json::to_string(&found).map_err(|error| PyValueError::new_err(problem(&error)))
     }
 
     /// The bytes of a rank of a stage with the software of a framework, by kind, and the stage; without a stage, the fullest
-    /// one. `allocated` is the sum of all tensors, `reserved` what the allocator has, and `total` everything.
+    /// one. `allocated` is the sum of all tensors, `reserved` what the allocator has, and `total` everything on the accelerator,
+    /// beside which `host` is in the host's memory.
     #[pyo3(signature = (framework, stage=None))]
     fn memory<'py>(
         &self,
@@ -113,6 +125,7 @@ fn step_parts<'py>(py: Python<'py>, step: &Step) -> PyResult<Bound<'py, PyDict>>
         ("context", step.stage.context),
         ("expert", step.stage.expert),
         ("launch", step.stage.launch),
+        ("offload", step.stage.offload + step.copies_s),
         ("ends", step.ends_s),
         ("bubble", step.bubble_s),
         ("messages", step.messages_s),
@@ -138,6 +151,7 @@ fn memory_parts<'py>(py: Python<'py>, found: &Memory) -> PyResult<Bound<'py, PyD
         ("fragmentation", found.fragmentation),
         ("buffers", found.buffers),
         ("context", found.context),
+        ("host", found.host),
         ("allocated", found.allocated()),
         ("reserved", found.reserved()),
         ("total", found.total()),
@@ -219,9 +233,9 @@ fn search_parallel<'py>(
 ) -> PyResult<Searched<'py>> {
     let refused = |problem| to_python(py, &Diagnostics(vec![problem]));
     let (model, base, space): (Model, Job, Space) = (read(&setting.0)?, read(&setting.1)?, read(&setting.2)?);
-    let (cluster, software): (Cluster, Software) = (read(&setting.3)?, read(&setting.4)?);
+    let (cluster, software): (Cluster, Software) = (read(&setting.3)?, constants(&setting.4, framework)?);
     let costs = measured(&machine.0, &machine.1, machine.2, &machine.3, &base).map_err(refused)?;
-    let needs = MemorySoftware::named(framework);
+    let needs = software.memory;
     let found = py.detach(|| {
         let bytes = |job: &Job| memory(&model, job, &needs).total();
         search(&model, &base, &space, cluster, &software, &costs, bytes, capacity, keep)

@@ -54,6 +54,23 @@ class ClusterNetwork(Strict):
     """Where these numbers come from."""
 
 
+class HostMemory(Strict):
+    """The host's memory as each accelerator has it, while all others of the host use it too."""
+
+    link: Text
+    """What joins accelerator and host."""
+    to_host: Rate
+    """Measured rate of copies from an accelerator to the host."""
+    to_device: Rate
+    """Measured rate of copies from the host to an accelerator."""
+    memory: Bytes
+    """Memory of the host for each accelerator."""
+    rate: Rate
+    """Peak rate of that memory for each accelerator."""
+    source: Text
+    """Where these numbers come from."""
+
+
 class Cluster(Strict):
     """A cluster."""
 
@@ -75,6 +92,8 @@ class Cluster(Strict):
     """Rate of the network for each accelerator, in one direction."""
     nic: Text
     """The network interfaces."""
+    host_memory: HostMemory | None = None
+    """The host's memory; absent: not known, or that of the accelerator's servers as they are sold."""
     network: ClusterNetwork | None = None
     """The switches between hosts; absent: not published. One switch that is never the bottleneck stands for them."""
     memory: Bytes | None = None

@@ -12,8 +12,8 @@
 
 from syncline.estimate.error_bars import ErrorBar, error_bar, kind_of
 from syncline.estimate.fitting import Change, changes_that_fit
-from syncline.estimate.job import Job, Overlap, estimator
-from syncline.estimate.machines import MEASURED, Machine, known, machine, of_cluster
+from syncline.estimate.job import Job, Offload, Overlap, estimator
+from syncline.estimate.machines import MEASURED, Host, Machine, known, machine, of_cluster
 from syncline.estimate.measures import mfu, tokens_per_s
 from syncline.estimate.model import model_text
 from syncline.estimate.software import Software, shipped
@@ -22,8 +22,10 @@ __all__ = [
     "MEASURED",
     "Change",
     "ErrorBar",
+    "Host",
     "Job",
     "Machine",
+    "Offload",
     "Overlap",
     "Software",
     "changes_that_fit",

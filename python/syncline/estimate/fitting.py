@@ -6,7 +6,7 @@ then three. Each is estimated by the core as a job of its own, so that what is s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ class Change:
     """The job after it."""
     memory_bytes: int
     """Bytes of the fullest rank."""
+    host_bytes: int
+    """Bytes in the host's memory of such a rank."""
     step_s: float
     """Seconds of a step."""
 
@@ -56,6 +58,10 @@ def changes_that_fit(
     :param constants: its constants, as JSON.
     """
     candidates = list(_candidates(architecture, job, machine))  # of a kind, the smallest change comes first
+    host = machine.host.memory_bytes or float("inf")
+
+    def fits(change: Change) -> bool:
+        return change.memory_bytes <= capacity and change.host_bytes <= host
 
     def estimated(chosen: Iterable[_Candidate]) -> Change | None:
         values: dict[str, Any] = {}
@@ -70,12 +76,12 @@ def changes_that_fit(
             core = estimator(architecture, changed, machine)
         except (SynclineError, ValueError):
             return None
-        memory = core.memory(framework)[0]["total"]
-        step = core.seconds(constants) if memory <= capacity else float("inf")
-        return Change(_sentence(said), changed, memory, step)
+        memory = core.memory(framework)[0]
+        made = Change(_sentence(said), changed, memory["total"], memory["host"], float("inf"))
+        return replace(made, step_s=core.seconds(constants, framework)) if fits(made) else made
 
     singles = [(each, made) for each in candidates if (made := estimated([each])) is not None]
-    found = _first_of_a_kind((each.values, made) for each, made in singles if made.memory_bytes <= capacity)
+    found = _first_of_a_kind((each.values, made) for each, made in singles if fits(made))
     saving: list[_Candidate] = []
     for each, _ in sorted(singles, key=lambda pair: pair[1].memory_bytes):
         if sum(each.values.keys() == other.values.keys() for other in saving) < _EACH:
@@ -87,7 +93,7 @@ def changes_that_fit(
             ({name: 1 for each in chosen for name in each.values}, estimated(chosen))
             for chosen in combinations(saving, count)
         )
-        fitting = [(keys, made) for keys, made in together if made is not None and made.memory_bytes <= capacity]
+        fitting = [(keys, made) for keys, made in together if made is not None and fits(made)]
         found = _first_of_a_kind(sorted(fitting, key=lambda each: each[1].step_s))
     return sorted(found, key=lambda each: each.step_s)[:most]
 
@@ -125,6 +131,7 @@ def _candidates(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_
     if job.tensor > 1 and not job.sequence_parallel:
         yield _Candidate("divide what is between products, too (sequence parallelism)", {"sequence_parallel": True})
     yield from _recomputation(architecture, job)
+    yield from _offloading(architecture, job, machine)
     if job.micro_batch > 1:
         half = max(each for each in range(1, job.micro_batch // 2 + 1) if job.micro_batch % each == 0)
         yield _Candidate(f"micro-batches of {half}", {"micro_batch": half})
@@ -149,12 +156,33 @@ def _candidates(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_
         yield _Candidate(f"context parallelism {job.context * times}", {"context": job.context * times})
 
 
+def _chunk(architecture: Decoder, job: Job) -> int:
+    """The most layers of a chunk."""
+    return -(-(architecture.layers + architecture.prediction_layers) // (job.pipeline * job.virtual_stages))
+
+
+def _offloading(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_Candidate]:
+    """More layers whose activations lie in the host's memory, and the states of the optimizer there."""
+    offload = job.offload.model_dump()
+    if machine.host.to_host is None:
+        return
+    # The backward pass needs the last layer at once.
+    most = _chunk(architecture, job) - (job.pipeline == 1)
+    for count in range(offload["layers"] + 1, most + 1) if not offload["modules"] else ():
+        what = "layer" if count == 1 else f"{count} layers"
+        said = f"offload activations of the first {what} of each chunk to the host"
+        yield _Candidate(said, {"offload": {**offload, "layers": count}})
+    if job.adapters is None and offload["optimizer"] < 1 and machine.host.memory_bytes_per_s is not None:
+        overlap = {**job.overlap.model_dump(), "optimizer": True}
+        values = {"offload": {**offload, "optimizer": 1.0}, "overlap": overlap}
+        yield _Candidate("offload the states of the optimizer to the host", values)
+
+
 def _recomputation(architecture: Decoder, job: Job) -> Iterator[_Candidate]:
     """Blocks of more layers than the job recomputes, and all layers."""
     if job.recompute == "full" and job.recompute_method != "block":
         return
-    layers = architecture.layers + architecture.prediction_layers
-    most = -(-layers // (job.pipeline * job.virtual_stages))
+    most = _chunk(architecture, job)
     less = job.recompute_layers if job.recompute == "full" else 0
     for count in range(less + 1, most):
         values = {"recompute": "full", "recompute_method": "block", "recompute_layers": count}

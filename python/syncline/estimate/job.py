@@ -9,7 +9,7 @@ from pydantic import Field
 from syncline import _core
 from syncline.estimate.model import model_text
 from syncline.input.base import Strict
-from syncline.quantity import listed
+from syncline.quantity import listed, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +22,9 @@ Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Recompute: TypeAlias = Literal["none", "selective", "operators", "except_qkv", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
 Module: TypeAlias = Literal["core_attention", "layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts"]
+Input: TypeAlias = Literal[
+    "attn_norm", "qkv_linear", "core_attention", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
+]
 Adapted: TypeAlias = Literal["all", "attention", "qkv"]
 Split: TypeAlias = Literal["even", "ends", "rest", "cost"]
 AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn"]
@@ -65,6 +68,23 @@ class Overlap(Strict):
     """Messages between stages."""
     experts: bool = False
     """Tokens to experts and back, with the computing of another micro-batch."""
+    optimizer: bool = False
+    """Gradients to the host and parameters back, with the update that the host computes."""
+
+
+class Offload(Strict):
+    """What lies in the host's memory."""
+
+    layers: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    """The first layers of each chunk, all of whose activations do."""
+    modules: list[Input] = Field(default_factory=list)
+    """Modules of all layers whose inputs do."""
+    optimizer: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Part of the parameters whose optimizer states do, and which the host updates."""
+
+    def __bool__(self) -> bool:
+        """Whether anything does."""
+        return bool(self.layers or self.modules or self.optimizer)
 
 
 class Job(Strict):
@@ -132,6 +152,8 @@ class Job(Strict):
     """Rank of adapters, if only these are trained (LoRA)."""
     adapted: Adapted = "all"
     """Which products have adapters."""
+    offload: Offload = Offload()
+    """What lies in the host's memory."""
 
     def text(self) -> str:
         """The job for the core, as JSON."""
@@ -161,6 +183,13 @@ class Job(Strict):
             found.append("recomputed" if self.recompute_method != "block" else f"{self.recompute_layers} recomputed")
         if self.recompute_modules:
             found.append(f"{listed(self.recompute_modules)} recomputed")
+        if self.offload.layers:
+            found.append(f"{self.offload.layers} layers offloaded")
+        if self.offload.modules:
+            found.append(f"{listed(self.offload.modules)} offloaded")
+        if self.offload.optimizer:
+            part = "" if self.offload.optimizer == 1 else f"{percent(self.offload.optimizer)} of "
+            found.append(f"{part}the optimizer offloaded")
         return ", ".join(found) or "one accelerator"
 
     def changed(self, **values: Any) -> Job:

@@ -8,10 +8,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, NoReturn
 
+from syncline import _core
 from syncline.clusters.known import find
 from syncline.codes import Code
 from syncline.input.arguments import Arguments
 from syncline.input.problem import error, exception, nearest
+from syncline.input.units import bytes_per_s
 from syncline.kernels.models import load as load_models
 from syncline.models import ModelError, accelerators
 from syncline.nccl import load as load_nccl
@@ -56,6 +58,36 @@ of a B200.
 assumed: as an H100. An A100 throttles little: its measured kernels already hold it."""
 
 
+CPU_UPDATE = 0.5
+"""Part of the peak of a host's memory at which processors update parameters with Adam: an assumption.
+
+DeepSpeed's figure for its vectorised Adam, 8.2 s for 11.6 billion parameters (pull request 735), is 40 GB/s on a host
+that it does not name."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """The host's memory as each accelerator has it, while all others of the host use it too; None: not known."""
+
+    to_host: float | None = None
+    """Rate of copies to the host, in bytes per second."""
+    to_device: float | None = None
+    """Rate of copies from the host."""
+    memory_bytes: float | None = None
+    """Memory for each accelerator."""
+    memory_bytes_per_s: float | None = None
+    """Peak rate of that memory for each accelerator."""
+
+    def changed(self, rate: float | None, memory: float | None, memory_rate: float | None) -> Host:
+        """The same with other rates of copies in both directions, memory or rate of memory, where these are given."""
+        return Host(
+            self.to_host if rate is None else rate,
+            self.to_device if rate is None else rate,
+            self.memory_bytes if memory is None else memory,
+            self.memory_bytes_per_s if memory_rate is None else memory_rate,
+        )
+
+
 @dataclass(frozen=True)
 class Own:
     """What was measured on an accelerator by a user."""
@@ -91,6 +123,8 @@ class Machine:
     """A machine of NCCL, or the file of one; without it, that of :data:`MEASURED`."""
     own: Own | None = None
     """Kernel models of a file; without it, those of :data:`MEASURED`."""
+    host: Host = Host()
+    """The host's memory."""
 
     def __post_init__(self) -> None:
         """Checks the numbers."""
@@ -145,7 +179,11 @@ class Machine:
         measured = MEASURED.get(self.accelerator)
         sold = 1.0 if measured is None else measured.sustained
         sustained = sold if self.sustained is None else self.sustained
-        return json.dumps({"domain": self.used or self.domain, "sustained": sustained})
+        host = None
+        if self.host.to_host is not None and self.host.to_device is not None:
+            update = CPU_UPDATE * (self.host.memory_bytes_per_s or 0.0)
+            host = {"to_host": self.host.to_host, "to_device": self.host.to_device, "update": update}
+        return json.dumps({"domain": self.used or self.domain, "sustained": sustained, "host": host})
 
     def _nccl(self) -> str:
         """NCCL's constants within a domain, and this cluster's network."""
@@ -161,6 +199,9 @@ def machine(
     domain: int | None = None,
     memory_bytes: float | None = None,
     nccl: str | None = None,
+    host_bytes_per_s: float | None = None,
+    host_memory_bytes: float | None = None,
+    host_memory_bytes_per_s: float | None = None,
 ) -> Machine:
     """A cluster as it is sold, of an accelerator by any of its names, ignoring case; or of one that you measured.
 
@@ -169,6 +210,9 @@ def machine(
     :param domain: accelerators that NVLink, or whatever is as fast, joins.
     :param memory_bytes: memory of an accelerator.
     :param nccl: a machine of :func:`syncline.nccl.names`, or a file of ``syncline calibrate``, which ends in .yaml.
+    :param host_bytes_per_s: rate of copies between an accelerator and its host, in each direction.
+    :param host_memory_bytes: memory of the host for each accelerator.
+    :param host_memory_bytes_per_s: peak rate of that memory for each accelerator.
     :raises SynclineError: no kernels of the accelerator were measured; a number is none that a cluster has; or neither
         the arguments nor the accelerator's name or file say one of them.
     """
@@ -182,6 +226,15 @@ def machine(
         with Arguments() as check:
             check.instance("nccl", nccl, str, "a name of a machine, or a file that ends in .yaml")
         load_nccl(nccl)
+    with Arguments() as check:
+        given = {
+            "host_bytes_per_s": host_bytes_per_s,
+            "host_memory_bytes": host_memory_bytes,
+            "host_memory_bytes_per_s": host_memory_bytes_per_s,
+        }
+        for key, value in given.items():
+            if value is not None:
+                check.number(key, value, most=1e18)
     measured, card = MEASURED.get(name), _card(name)
     sold = None if measured is None else find(measured.cluster)
     size = None if own is None else own.models.document.get("memory_bytes")
@@ -195,7 +248,8 @@ def machine(
         _raise_missing(name, missing)
     # The models of a file hold the rate of its memory.
     rate = card.memory_bytes_per_s if card is not None else 1.0
-    return Machine(name, memory_bytes_per_s=rate, own=own, **found)  # type: ignore[arg-type]
+    host = _host(sold).changed(host_bytes_per_s, host_memory_bytes, host_memory_bytes_per_s)
+    return Machine(name, memory_bytes_per_s=rate, own=own, host=host, **found)  # type: ignore[arg-type]
 
 
 def of_cluster(cluster: Cluster) -> Machine:
@@ -213,6 +267,20 @@ def of_cluster(cluster: Cluster) -> Machine:
         cluster.memory_bytes_per_s or card.memory_bytes_per_s,
         cluster.domain_in_use,
         cluster.sustained,
+        host=_host(cluster if cluster.host_memory else find(MEASURED[name].cluster)),
+    )
+
+
+def _host(cluster: Cluster | None) -> Host:
+    """The host's memory of a cluster, as far as it is known."""
+    if cluster is None or cluster.host_memory is None:
+        return Host()
+    found = cluster.host_memory
+    return Host(
+        bytes_per_s(found.to_host),
+        bytes_per_s(found.to_device),
+        float(_core.parse_quantity("bytes", found.memory)),
+        bytes_per_s(found.rate),
     )
 
 

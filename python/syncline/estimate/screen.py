@@ -28,6 +28,7 @@ PARTS = {
     "element_wise": "element-wise operations, norms",
     "ends": "embedding, output layer, loss",
     "launch": "kernel launches",
+    "offload": "copies from and to the host, exposed",
     **{part: f"{title}, exposed" for part, title in COMMUNICATION.items()},
     "bubble": "pipeline bubble",
     "update": "optimizer",
@@ -50,6 +51,7 @@ WHY = {
     "tensor": "each layer's products wait for them",
     "context": "attention waits for the keys and values of other ranks",
     "expert": "in each layer, experts wait for their tokens, and the next layer for what comes back",
+    "offload": "activations and states of the optimizer in the host's memory move more slowly than layers compute",
     "messages": "each stage waits for its neighbours",
     "exchange": "gradients are complete only when the backward pass ends, and the next step needs all parameters",
 }
@@ -82,7 +84,7 @@ def exposed(parts: Mapping[str, float], step_s: float) -> str | None:
     if total <= 0:
         return None
     said = f"Exposed communication takes {time(total)}, {percent(total / step_s)} of the step"
-    return f"{said}, most of it for {COMMUNICATION[most]} ({time(waits[most])}): {WHY[most]}."
+    return f"{said}, most of it for {PARTS[most].removesuffix(', exposed')} ({time(waits[most])}): {WHY[most]}."
 
 
 def _bar(part: float) -> str:

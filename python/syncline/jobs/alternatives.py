@@ -78,6 +78,17 @@ def _neighbours(job: TrainingJob) -> Iterator[tuple[str, Any, Job]]:
         for value in values:
             if getattr(how, name) != value:
                 yield key, value, how.changed(**{name: value})
+    offload = how.offload.model_dump()
+    if offload["layers"]:
+        yield (
+            "offload.layers",
+            offload["layers"] // 2,
+            how.changed(offload={**offload, "layers": offload["layers"] // 2}),
+        )
+    if offload["modules"]:
+        yield "offload.modules", [], how.changed(offload={**offload, "modules": []})
+    if offload["optimizer"]:
+        yield "offload.optimizer", 0, how.changed(offload={**offload, "optimizer": 0.0})
     if how.gradient_bytes == 4:
         yield "gradients", "bf16", how.changed(gradient_bytes=2)
     able = job.machine.precisions
@@ -102,6 +113,7 @@ def _communicates(how: Job, name: str) -> bool:
         "parameters": how.data * how.context > 1 and how.zero > 0,
         "pipeline": how.virtual_stages > 1,
         "experts": False,  # of the settings of experts
+        "optimizer": how.offload.optimizer > 0,
     }[name]
 
 

@@ -22,7 +22,14 @@ SPANS = 20_000
 POINTS = 40_000
 """The most points of memory that are drawn."""
 NETWORK = "network"
-_COLOURS = {"computing": "compute", "NVLink": "exposed", NETWORK: "skew", "bubble": "bubble", "waiting": "wait"}
+_COLOURS = {
+    "computing": "compute",
+    "NVLink": "exposed",
+    NETWORK: "skew",
+    "bubble": "bubble",
+    "waiting": "wait",
+    "host": "wait",
+}
 _ROOFS = {"fp16": "bf16", "mxfp8": "fp8", "nvfp4": "fp8"}
 """Data types that are shown against the peak of another one."""
 _UNIT_PS = 10_000
@@ -48,13 +55,14 @@ def tiers(found: Estimate, detail: Detail) -> dict[str, dict[str, float]]:
 
 
 def lines(found: Estimate, detail: Detail) -> list[tuple[str, str, float]]:
-    """The step as parts that add up: what, where (computing, NVLink, network, bubble, waiting), seconds."""
+    """The step as parts that add up: what, where (computing, NVLink, network, bubble, waiting, host), seconds."""
     parts = found.parts
     made = [(PARTS[name], "computing", parts[name]) for name in COMPUTING]
     for part, by_tier in tiers(found, detail).items():
         made += [(COMMUNICATION[part], tier, seconds) for tier, seconds in sorted(by_tier.items())]
     made.append((PARTS["bubble"], "bubble", parts["bubble"]))
     made.append((PARTS["launch"], "waiting", parts["launch"]))
+    made.append((PARTS["offload"], "host", parts["offload"]))
     made.append((PARTS["update"], "computing", parts["update"]))
     return [each for each in made if each[2] > 0]
 
@@ -74,7 +82,7 @@ def all_of(found: Estimate, detail: Detail) -> list[Chart]:
 def step(found: Estimate, detail: Detail) -> Chart:
     """The parts of the step, which add up."""
     rows = lines(found, detail)
-    exposed = sum(seconds for _, where, seconds in rows if where in ("NVLink", NETWORK))
+    exposed = sum(seconds for _, where, seconds in rows if where in ("NVLink", NETWORK, "host"))
     computing = sum(seconds for _, where, seconds in rows if where == "computing")
     return Chart(
         "estimate_step",
@@ -94,7 +102,12 @@ def step(found: Estimate, detail: Detail) -> Chart:
 
 
 def _where(where: str) -> str:
-    names = {"NVLink": "exposed, over NVLink", NETWORK: "exposed, over the network", "bubble": "pipeline bubble"}
+    names = {
+        "NVLink": "exposed, over NVLink",
+        NETWORK: "exposed, over the network",
+        "bubble": "pipeline bubble",
+        "host": "exposed, to the host",
+    }
     return names.get(where, where)
 
 

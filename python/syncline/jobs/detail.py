@@ -40,8 +40,10 @@ class Peak(Strict):
     fragmentation: int
     buffers: int
     context: int
+    host: int
+    """Beside all others, in the host's memory."""
     total: int
-    """All of them."""
+    """All but that."""
 
 
 class Point(Strict):

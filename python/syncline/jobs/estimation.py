@@ -34,6 +34,8 @@ class Estimate:
     """Bytes of such a rank by kind; all together are ``memory_bytes``."""
     memory_bytes: int
     """Bytes of the fullest rank."""
+    host_bytes: int = 0
+    """Bytes in the host's memory of such a rank."""
 
     @property
     def capacity(self) -> int:
@@ -41,9 +43,16 @@ class Estimate:
         return int(self.job.machine.memory_bytes)
 
     @property
+    def host_capacity(self) -> int | None:
+        """Bytes of the host's memory for each accelerator; None if that is not known."""
+        size = self.job.machine.host.memory_bytes
+        return None if size is None else int(size)
+
+    @property
     def fits(self) -> bool:
-        """Whether the fullest rank fits into an accelerator."""
-        return self.memory_bytes <= self.capacity
+        """Whether the fullest rank fits into an accelerator, and what it leaves to the host into its memory."""
+        host = self.host_capacity
+        return self.memory_bytes <= self.capacity and (host is None or self.host_bytes <= host)
 
     @cached_property
     def changes(self) -> list[Change]:
@@ -77,9 +86,9 @@ class Estimate:
 
 def estimate(job: TrainingJob) -> Estimate:
     """Estimates a job that :func:`~.training_job.read_job` has checked."""
-    parts, stages = job.estimator.step(job.software.model_dump_json())
+    parts, stages = job.estimator.step(job.software.model_dump_json(), job.framework)
     kinds, stage = job.estimator.memory(job.framework)
     for kept in ("allocated", "reserved"):
         kinds.pop(kept)
-    step, total = parts.pop("step"), kinds.pop("total")
-    return Estimate(job, step, parts, tuple(stages), stage, kinds, total)
+    step, total, host = parts.pop("step"), kinds.pop("total"), kinds.pop("host")
+    return Estimate(job, step, parts, tuple(stages), stage, kinds, total, host)

@@ -12,6 +12,7 @@ from syncline.estimate.job import (
     Dispatcher,
     Gradients,
     Graphs,
+    Input,
     Module,
     Moments,
     Overlap,
@@ -48,6 +49,13 @@ class JobCluster(Strict):
     nccl: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     """Machine for the times of NCCL, such as `h100-sxm`; or a `.yaml` file of `syncline calibrate`, relative to the job
     file. Without it, that of the accelerator."""
+    host_rate: Rate | None = None
+    """Rate of copies between an accelerator and its host, in each direction, while all accelerators copy. Without it,
+    what was measured on the servers that are sold."""
+    host_memory: Bytes | None = None
+    """Memory of the host for each accelerator. Without it, that of the servers that are sold."""
+    host_memory_rate: Rate | None = None
+    """Peak rate of the host's memory for each accelerator, of which an update on the host reaches half."""
 
 
 class JobParallel(Strict):
@@ -81,6 +89,19 @@ class JobParallel(Strict):
     shard_group: Ranks | None = None
     """Ranks that together hold one copy of what ZeRO divides. Without it, all data-parallel and context-parallel ranks;
     fewer with HSDP."""
+
+
+class JobOffload(Strict):
+    """What lies in the host's memory."""
+
+    layers: Annotated[int, Field(ge=0, le=1 << 16)] = 0
+    """The first layers of each chunk, all of whose activations do (`--cpu-offloading-num-layers` of Megatron-LM)."""
+    modules: Annotated[list[Input], Field(max_length=7, default_factory=list)]
+    """Modules of all layers whose inputs do (`--offload-modules` of Megatron Core). `attn_norm`, `mlp_norm`: the norms.
+    `qkv_linear`, `attn_proj`: the products around attention. `core_attention`: attention, without these. `expert_fc1`:
+    the first product of experts. `moe_act`: activations of experts."""
+    optimizer: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Part of the parameters whose optimizer states do, and which the host updates (`--optimizer-offload-fraction`)."""
 
 
 class JobBatch(Strict):
@@ -156,5 +177,7 @@ class JobFile(Strict):
     lora_targets: Adapted = "all"
     """Which products have adapters: `all` but those of experts, those of `attention`, or only those of queries, keys
     and values (`qkv`)."""
+    offload: JobOffload = JobOffload(modules=[])
+    """What lies in the host's memory rather than the accelerator's."""
     overlap: Overlap = Overlap()
     """Which communication overlaps with computing."""

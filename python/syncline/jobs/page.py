@@ -11,6 +11,7 @@ from syncline.estimate.error_bars import sentences
 from syncline.estimate.screen import COMMUNICATION, WHY, around, exposed, many, setting
 from syncline.jobs.charts import all_of, lines, tiers
 from syncline.jobs.detail import detail
+from syncline.jobs.screen import host_sentence
 from syncline.quantity import listed, memory, percent, scaled, time
 from syncline.report.html.head import figure
 from syncline.report.html.page import document, section
@@ -30,6 +31,7 @@ _WORDS = {
     "network": ("skew", "exposed communication over the network"),
     "bubble": ("bubble", "pipeline bubble"),
     "waiting": ("idle", "kernel launches"),
+    "host": ("idle", "copies from and to the host"),
 }
 
 
@@ -105,9 +107,8 @@ def facts(found: Estimate) -> str:
 def _head(found: Estimate, inside: Detail, more: More) -> str:
     words = exposed(found.parts, found.step_s)
     fits = (
-        f"It fits: the fullest accelerator needs {memory(found.memory_bytes)} of {memory(found.capacity)}."
-        if found.fits
-        else f"The fullest accelerator needs {memory(found.memory_bytes)} of {memory(found.capacity)}."
+        f"{'It fits: the' if found.fits else 'The'} fullest accelerator needs {memory(found.memory_bytes)} of"
+        f" {memory(found.capacity)}.{host_sentence(found)}"
     )
     bar = around(found.errors, found.step_s)
     return "\n".join(
@@ -206,6 +207,9 @@ def _waits(found: Estimate, inside: Detail) -> str:
                     WHY[part],
                 )
             )
+    if (copies := found.parts["offload"]) > 0:
+        host = ("copies from and to the host", "link to the host", "copies", time(copies), "", WHY["offload"])
+        rows.append(host)
     if not rows:
         return '<section id="waits"><h2>What is exposed, and why</h2><p>No communication is exposed.</p></section>'
     columns = ("communication", "over", "what", "exposed", "of its time", "because")

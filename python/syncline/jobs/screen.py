@@ -61,9 +61,18 @@ def _head(found: Estimate) -> str:
 
 def _memory(found: Estimate) -> str:
     whole, needed = memory(found.capacity), memory(found.memory_bytes)
+    host = host_sentence(found)
     if found.fits:
-        return f"It fits: the fullest accelerator needs {needed} of {whole}."
-    return f"It does not fit: the fullest accelerator needs {needed}, and has {whole}."
+        return f"It fits: the fullest accelerator needs {needed} of {whole}.{host}"
+    return f"It does not fit: the fullest accelerator needs {needed}, and has {whole}.{host}"
+
+
+def host_sentence(found: Estimate) -> str:
+    """What a rank has in the host's memory, as a further sentence; empty if it has nothing there."""
+    if not found.host_bytes:
+        return ""
+    most = "" if found.host_capacity is None else f" of {memory(found.host_capacity)} for each accelerator"
+    return f" It has {memory(found.host_bytes)} in the host's memory{most}."
 
 
 def _trust(found: Estimate) -> str:
@@ -106,6 +115,8 @@ def as_dict(found: Estimate, better: Sequence[Faster]) -> dict[str, Any]:
         "memory": dict(found.memory),
         "fullest_stage": found.stage,
         "capacity_bytes": found.capacity,
+        "host_memory_bytes": found.host_bytes,
+        "host_capacity_bytes": found.host_capacity,
         "fits": found.fits,
         "changes": [
             {
@@ -113,6 +124,7 @@ def as_dict(found: Estimate, better: Sequence[Faster]) -> dict[str, Any]:
                 "job": each.job.model_dump(),
                 "step_s": each.step_s,
                 "memory_bytes": each.memory_bytes,
+                "host_memory_bytes": each.host_bytes,
             }
             for each in found.changes
         ],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.codes import Code
 from syncline.errors import SynclineError
-from syncline.estimate import Job, estimator, machine
+from syncline.estimate import Job, Offload, estimator, machine
 from syncline.estimate.job import GRADIENT_BYTES, MOMENT_BYTES
 from syncline.estimate.software import choose, shipped
 from syncline.input.check import Whole, collect, in_order
@@ -36,7 +36,9 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
         ("tensor", "pipeline", "virtual_stages", "context", "expert", "expert_tensor", "shard_group"), ("parallel",)
     ),
     **dict.fromkeys(("sequence", "micro_batch"), ("batch",)),
-    **dict.fromkeys(("accelerator", "gpus", "nic_rate", "domain", "memory", "nccl"), ("cluster",)),
+    **dict.fromkeys(
+        ("accelerator", "gpus", "nic_rate", "domain", "memory", "nccl", "host_rate", "host_memory_rate"), ("cluster",)
+    ),
     **dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"), ("model",)),
 }
 """The mappings that hold the keys about which the core's errors are."""
@@ -135,6 +137,7 @@ def resolve(source: Source) -> TrainingJob:
             found.framework,
         )
         _precision(made)
+        _host(made)
         if made.architecture.experts is None and (problems := list(without_experts(source, found))):
             raise_errors(*problems)
         made.constants  # noqa: B018 - raises if there are no constants
@@ -150,9 +153,9 @@ def _placed(source: Source, problem: Diagnostic) -> Diagnostic:
     if key is None or "place" in problem:
         return problem
     key = _KEYS.get(key, key)
-    if problem["code"] == Code.MISSING_KEY:
+    if problem["code"] == Code.MISSING_KEY and not key.startswith("host_"):
         problem = {**problem, "help": f"write {key} under cluster"}
-    path: tuple[Key, ...] = (*_PLACES.get(key, ()), key)
+    path: tuple[Key, ...] = (*_PLACES.get(key, ()), *key.split("."))
     mark = source.mark(path)
     return {**problem, "key": dotted(path), "place": mark.place()} if mark else {**problem, "key": dotted(path)}
 
@@ -172,10 +175,13 @@ def _machine(source: Source, found: JobCluster) -> Machine:
     own, nccl = found.accelerator, found.nccl
     return machine(
         source.relative(own) if own.endswith(".json") else own,
-        nic_bytes_per_s=None if found.nic_rate is None else bytes_per_s(found.nic_rate),
+        nic_bytes_per_s=_rate(found.nic_rate),
         domain=found.domain,
-        memory_bytes=None if found.memory is None else _core.parse_quantity("bytes", found.memory),
+        memory_bytes=_size(found.memory),
         nccl=source.relative(nccl) if nccl is not None and nccl.endswith((".yaml", ".yml")) else nccl,
+        host_bytes_per_s=_rate(found.host_rate),
+        host_memory_bytes=_size(found.host_memory),
+        host_memory_bytes_per_s=_rate(found.host_memory_rate),
     )
 
 
@@ -207,7 +213,16 @@ def _job(found: JobFile) -> Job:
         narrow_output=found.narrow_output,
         adapters=found.lora,
         adapted=found.lora_targets,
+        offload=Offload(**found.offload.model_dump()),
     )
+
+
+def _rate(rate: str | None) -> float | None:
+    return None if rate is None else bytes_per_s(rate)
+
+
+def _size(size: str | None) -> float | None:
+    return None if size is None else float(_core.parse_quantity("bytes", size))
 
 
 def _precision(made: TrainingJob) -> None:
@@ -224,5 +239,28 @@ def _precision(made: TrainingJob) -> None:
                 found=made.job.precision,
                 allowed=", ".join(able),
                 nearest=next((each for each in ("fp8", "bf16", "fp16") if each in able), None),
+            )
+        )
+
+
+def _host(made: TrainingJob) -> None:
+    """What lies in the host's memory needs the rates of the host."""
+    offload, host = made.job.offload, made.machine.host
+    needed = []
+    if offload and host.to_host is None:
+        needed.append(("host_rate", "how fast copies between these accelerators and their hosts are", "25GB/s"))
+    if offload.optimizer and host.memory_bytes_per_s is None:
+        needed.append(("host_memory_rate", "the rate of the host's memory for each accelerator", "50GB/s"))
+    if needed:
+        raise exception(
+            *(
+                error(
+                    Code.MISSING_KEY,
+                    f"nothing says {what}",
+                    key=key,
+                    found=made.machine.accelerator,
+                    help=f"write it under `cluster`, such as {key}: {example}",
+                )
+                for key, what, example in needed
             )
         )

@@ -327,7 +327,7 @@ def _check_dispatcher(request: Request) -> None:
 
 def _division(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Division:
     step, total, computing = parts.pop("step"), kinds.pop("total"), parts.pop("computing")
-    for kept in ("allocated", "reserved"):
+    for kept in ("allocated", "reserved", "host"):
         kinds.pop(kept)
     return Division(json.loads(job), parts, step, kinds, total, computing)
 
