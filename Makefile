@@ -83,7 +83,7 @@ bench: setup ## speed of the engines, time to start; CONTRIBUTING says how to re
 	$(BIN)/python benches/scale.py
 	$(BIN)/python benches/start_up.py
 
-bench-estimate: setup ## divisions of language models that are estimated in a minute
+bench-estimate: setup ## parallel configurations of language models that are estimated in a minute
 	$(BIN)/python benches/estimate.py
 
 bench-flow: ## speed of the flow model beside SimGrid, where that is installed; ARGS=--all for its large cases, too

@@ -1,6 +1,6 @@
-"""How fast divisions of language models are estimated.
+"""How fast configurations of language models are estimated.
 
-Usage: estimate.py. Searches all divisions of three models, and prints divisions a minute on one core.
+Usage: estimate.py. Searches all configurations of three models, and prints configurations a minute on one core.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MODELS = {
 }
 """Hidden size, layers, heads, size of the feed-forward block, and accelerators."""
 LEAST = 100_000
-"""Divisions a minute."""
+"""Configurations a minute."""
 REPEATS = 5
 
 
@@ -49,7 +49,7 @@ def main() -> None:
                 seconds.append(time.perf_counter() - began)
             rate = 60 * found.possible / min(seconds)
             print_out(
-                f"{name} on {gpus} accelerators: {found.possible} divisions in {1e3 * min(seconds):.0f} ms, "
+                f"{name} on {gpus} accelerators: {found.possible} configurations in {1e3 * min(seconds):.0f} ms, "
                 f"{rate:,.0f} a minute {requirement(rate, LEAST)}"
             )
 

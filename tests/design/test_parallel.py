@@ -1,4 +1,4 @@
-"""The search for the best division: beside all divisions by hand, estimates one by one, and a published recipe."""
+"""The search for the best configuration: beside all of them by hand, estimates one by one, and a published recipe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from syncline import _core
 from syncline.design.parallel import Request, search
 from syncline.design.parallel.screen import axes, reason
-from syncline.design.parallel.search_divisions import batch_of
+from syncline.design.parallel.search_configurations import batch_of
 from syncline.errors import SynclineError
 from syncline.estimate import estimator, machine, model_text, shipped
 from syncline.estimate.measures import flop_per_token
@@ -192,8 +192,8 @@ def test_the_command_answers_from_a_configuration(cli: Cli):
     assert found.returncode == 0, found.stderr
     assert "on 512 accelerators" in found.stdout and "matrix products" in found.stdout
     told = json.loads(cli("design", "parallel", "config.json", "--gpus", "512", "--json").stdout)["parallel"]
-    assert len(told["divisions"]) == 10
-    assert told["divisions"][0]["mfu"] == pytest.approx(0.5, abs=0.1)
+    assert len(told["configurations"]) == 10
+    assert told["configurations"][0]["mfu"] == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_a_model_has_a_name_or_a_file_or_the_folder_of_one(cli: Cli):
         cli("design", "parallel", model, "--gpus", "64", "--top", "1", "--json").stdout
         for model in ("some/config.json", "some", "llama3-70b")
     ]
-    steps = [json.loads(each)["parallel"]["divisions"][0]["step_s"] for each in said]
+    steps = [json.loads(each)["parallel"]["configurations"][0]["step_s"] for each in said]
     assert steps[0] == steps[1] == steps[2]
     wrong = cli("design", "parallel", "llama3-70", "--gpus", "64")
     assert wrong.returncode == 2 and "did you mean `llama3-70b`?" in wrong.stderr
@@ -243,7 +243,7 @@ def test_states_of_fewer_bits_need_less_memory():
 
 
 def test_settings_of_experts_are_named_with_their_step():
-    """What is said of the best division is what its own estimate says; a dense model has no such settings."""
+    """What is said of the best configuration is what its own estimate says; a dense model has no such settings."""
     config = {**SMALL, "model_type": "mixtral", "num_local_experts": 8, "num_experts_per_tok": 2}
     asked = request(config, 8, sequence=1024, global_batch=8, keep=1)
     found = search(asked)

@@ -1,4 +1,4 @@
-"""The search by dollars and energy: against arithmetic by hand, all divisions one by one, and what data sheets say."""
+"""The search by dollars and energy: against arithmetic by hand, configurations one by one, and data sheets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from syncline.design.parallel import Costs, Objective, Request, search, sweep
 from syncline.design.parallel.objective import COMPUTING, hours
-from syncline.design.parallel.search_divisions import batch_of
+from syncline.design.parallel.search_configurations import batch_of
 from syncline.design.parallel.sizes_screen import why
 from syncline.errors import SynclineError
 from syncline.estimate import machine

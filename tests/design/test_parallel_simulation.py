@@ -1,4 +1,4 @@
-"""Divisions that are simulated, beside their estimates."""
+"""Configurations that are simulated, beside their estimates."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_slower_network_makes_the_simulated_step_longer():
 def test_the_best_of_all_numbers_are_simulated_in_their_order():
     every = sweep([request(256, 512), request(512, 512)], Objective.DOLLARS)
     found = simulated(every, 2)
-    assert found[0].division is every.best.best[0]
+    assert found[0].configuration is every.best.best[0]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_the_command_shows_both_times(cli: Cli):
     given = ("design", "parallel", "config.json", "--gpus", "512", "--simulate", "2")
     found = cli(*given)
     assert found.returncode == 0, found.stderr
-    assert "simulated division" in found.stdout and WHY.split()[0] in found.stdout
+    assert "simulated configuration" in found.stdout and WHY.split()[0] in found.stdout
     told = json.loads(cli(*given, "--json").stdout)["parallel"]["simulated"]
     assert len(told) == 2
     for each in told:

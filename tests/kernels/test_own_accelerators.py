@@ -115,7 +115,7 @@ def test_a_search_uses_the_models(fitted, cli: Cli):
         found.stdout.split()
     )
     told = json.loads(cli(*base, *own, "--json").stdout)["parallel"]
-    assert told["divisions"][0]["mfu"] is None and told["errors"] is None
+    assert told["configurations"][0]["mfu"] is None and told["errors"] is None
     # 61.4 GiB of 64: what stays free is 4 %.
     assert told["capacity_bytes"] == int((64 << 30) * 0.96)
     assert cli(*base, *own, "--memory", "1GiB").returncode == 2
@@ -132,7 +132,7 @@ def test_a_job_file_and_its_page_use_the_models(fitted, cli: Cli):
     search = ("design", "parallel", "config.json", "--gpus", "8", "--accelerator", str(fitted), *own, "--top", "1")
     found = cli(*search, "--report", "found.html", "--simulate", "1", "--json")
     assert found.returncode == 0, found.stderr
-    best = json.loads(found.stdout)["parallel"]["divisions"][0]
+    best = json.loads(found.stdout)["parallel"]["configurations"][0]
     cluster = f"{{ accelerator: {fitted}, gpus: 8, domain: 8, nic_rate: 400Gb/s, nccl: h100-sxm }}"
     how = best["job"]
     cli.write(

@@ -200,7 +200,9 @@ def parallel(
             help="Machine for times of NCCL, or a .yaml file of `syncline calibrate` (default: by the accelerator).",
         ),
     ] = None,
-    top: Annotated[int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many divisions to list.")] = 10,
+    top: Annotated[
+        int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many configurations to list.")
+    ] = 10,
     best_by: Annotated[
         BestBy, typer.Option("--best-by", help="What is best: the shortest, cheapest or most frugal step.")
     ] = BestBy.TIME,
@@ -216,7 +218,9 @@ def parallel(
     ] = None,
     simulate: Annotated[
         int,
-        typer.Option("--simulate", metavar="N", min=0, max=100, help="Simulate the best N divisions, with contention."),
+        typer.Option(
+            "--simulate", metavar="N", min=0, max=100, help="Simulate the best N configurations, with contention."
+        ),
     ] = 0,
     report: Report = None,
     force: Force = False,
@@ -224,7 +228,7 @@ def parallel(
     quiet: Quiet = False,
     no_color: NoColour = False,
 ) -> int:
-    """Find the best way to divide a language model among accelerators, by estimates of all that fit into memory.
+    """Find the best parallel configuration of a language model, by estimates of all that fit into memory.
 
     Exit status: 0 done, 2 configuration error or nothing fits, 3 unreadable input, 70 bug, 130 Ctrl-C.
     """

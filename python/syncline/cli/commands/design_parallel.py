@@ -58,12 +58,12 @@ class ParallelOptions:
 
 
 def parallel(model: str, options: ParallelOptions) -> int:
-    """Searches for the best division, and prints it; returns the exit status."""
+    """Searches for the best configuration, and prints it; returns the exit status."""
     from rich.console import Group
 
     from syncline.design.parallel import Costs, Objective, Request, read_model, sizes_screen, sweep
     from syncline.design.parallel.screen import as_dict, screen
-    from syncline.design.parallel.search_divisions import batch_of
+    from syncline.design.parallel.search_configurations import batch_of
     from syncline.design.parallel.sizes import board_power, unknown_power
 
     objective = Objective(options.best_by)

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from syncline.design.parallel.search_divisions import Division
+    from syncline.design.parallel.search_configurations import Configuration
 
 WAITING = 0.5
 """Part of its power that an accelerator draws while it waits; an assumption. GPUs of training jobs come to the power of
@@ -49,41 +49,41 @@ class Costs:
     waiting: float = WAITING
     """Part of its power that it draws while it waits, from 0 to 1."""
 
-    def usd(self, division: Division) -> float | None:
+    def usd(self, configuration: Configuration) -> float | None:
         """Dollars of a step; None without a price."""
-        return None if self.usd_per_h is None else hours(division) * self.usd_per_h
+        return None if self.usd_per_h is None else hours(configuration) * self.usd_per_h
 
-    def joules(self, division: Division) -> float:
+    def joules(self, configuration: Configuration) -> float:
         """Energy of a step, in joules."""
-        waiting = division.step_s - division.computing_s
-        return division.accelerators * self.board_w * (division.computing_s + self.waiting * waiting)
+        waiting = configuration.step_s - configuration.computing_s
+        return configuration.accelerators * self.board_w * (configuration.computing_s + self.waiting * waiting)
 
-    def score(self, division: Division, objective: Objective) -> float:
-        """What is least for the best division: seconds, accelerator-hours (of which each costs the same) or joules."""
+    def score(self, configuration: Configuration, objective: Objective) -> float:
+        """What the best configuration has least of: seconds, accelerator-hours (all cost the same) or joules."""
         match objective:
             case Objective.TIME:
-                return division.step_s
+                return configuration.step_s
             case Objective.DOLLARS:
-                return hours(division)
+                return hours(configuration)
             case Objective.ENERGY:
-                return self.joules(division)
+                return self.joules(configuration)
 
-    def parts(self, division: Division, objective: Objective) -> dict[str, float]:
+    def parts(self, configuration: Configuration, objective: Objective) -> dict[str, float]:
         """The parts of :meth:`score`, by the parts of the step; stages that compute less than the slowest one wait."""
         if objective is not Objective.ENERGY:
-            each = 1.0 if objective is Objective.TIME else division.accelerators / 3600
-            return {name: each * seconds for name, seconds in division.parts.items()}
-        slowest = sum(division.parts[name] for name in COMPUTING)
-        mean = division.computing_s / slowest if slowest > 0 else 0.0
-        power = division.accelerators * self.board_w
+            each = 1.0 if objective is Objective.TIME else configuration.accelerators / 3600
+            return {name: each * seconds for name, seconds in configuration.parts.items()}
+        slowest = sum(configuration.parts[name] for name in COMPUTING)
+        mean = configuration.computing_s / slowest if slowest > 0 else 0.0
+        power = configuration.accelerators * self.board_w
         found = {
             name: power * seconds * (mean if name in COMPUTING else self.waiting)
-            for name, seconds in division.parts.items()
+            for name, seconds in configuration.parts.items()
         }
-        found["bubble"] += power * self.waiting * (slowest - division.computing_s)
+        found["bubble"] += power * self.waiting * (slowest - configuration.computing_s)
         return found
 
 
-def hours(division: Division) -> float:
+def hours(configuration: Configuration) -> float:
     """Accelerator-hours of a step."""
-    return division.accelerators * division.step_s / 3600
+    return configuration.accelerators * configuration.step_s / 3600

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncline.design.parallel.objective import Objective, hours
 from syncline.design.parallel.screen import axes
-from syncline.design.parallel.search_divisions import FRAMEWORK
+from syncline.design.parallel.search_configurations import FRAMEWORK
 from syncline.design.parallel.simulation_screen import WHY
 from syncline.design.parallel.sizes_screen import assumptions, energy, spent, whole, why
 from syncline.estimate.screen import setting
@@ -21,23 +21,23 @@ from syncline.report.html.head import figure
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from syncline.design.parallel.search_divisions import Division, Found
+    from syncline.design.parallel.search_configurations import Configuration, Found
     from syncline.design.parallel.simulation import Simulated
     from syncline.design.parallel.sizes import Sweep
 
 LISTED = 20
-"""The most divisions in the table."""
+"""The most configurations in the table."""
 _DAY = 86_400
 _BEST = {Objective.TIME: "fastest", Objective.DOLLARS: "cheapest", Objective.ENERGY: "most frugal"}
 
 
 def page(sweep: Sweep, runs: Sequence[Simulated] = ()) -> bytes:
-    """The HTML of the page of the best division; ``runs`` are divisions that were simulated, too."""
+    """The HTML of the page of the best configuration; ``runs`` are configurations that were simulated, too."""
     found = sweep.best
     request = found.request
     job = TrainingJob(request.architecture.source, request.architecture, request.machine, found.best[0].how, FRAMEWORK)
     fitting = (
-        f"{found.fitting:,} of {found.possible:,} divisions among {request.gpus:,} accelerators fit into"
+        f"{found.fitting:,} of {found.possible:,} configurations among {request.gpus:,} accelerators fit into"
         f" {memory(found.capacity)}, and were estimated."
     )
     detail = estimate(job)
@@ -57,9 +57,9 @@ def page(sweep: Sweep, runs: Sequence[Simulated] = ()) -> bytes:
     return job_page(detail, more)
 
 
-def listed(sweep: Sweep) -> list[tuple[Found, Division]]:
-    """The divisions of all numbers of accelerators, the best first."""
-    every = [(found, division) for found in sweep.founds for division in found.best]
+def listed(sweep: Sweep) -> list[tuple[Found, Configuration]]:
+    """The configurations of all numbers of accelerators, the best first."""
+    every = [(found, configuration) for found in sweep.founds for configuration in found.best]
     return sorted(every, key=lambda each: sweep.costs.score(each[1], sweep.objective))
 
 
@@ -73,7 +73,7 @@ def _figures(sweep: Sweep) -> Iterator[str]:
 
 
 def frontier(sweep: Sweep, runs: Sequence[Simulated] = ()) -> Chart:
-    """Time against dollars, or accelerator-hours, of the best divisions."""
+    """Time against dollars, or accelerator-hours, of the best configurations."""
     rows = listed(sweep)
     priced = sweep.costs.usd_per_h is not None
     on = [each.best[0] for each in sweep.frontier]
@@ -83,37 +83,44 @@ def frontier(sweep: Sweep, runs: Sequence[Simulated] = ()) -> Chart:
     said = (
         f"Of {counts} numbers of accelerators, {len(on)} are on the frontier: no other one is both faster and cheaper."
         if counts > 1
-        else f"All divisions have {best.accelerators:,} accelerators, so that the fastest one is the cheapest, too."
+        else f"All configurations have {best.accelerators:,} accelerators: the fastest one is the cheapest, too."
     )
     return Chart(
         "design_frontier",
         f"Time against {unit}",
         f"{said} The {_BEST[sweep.objective]} one is {axes(best)}"
         + (f" on {best.accelerators:,}." if counts > 1 else "."),
-        f"A point is a division: days and {unit} of training with a trillion tokens. The dashed line joins the"
+        f"A point is a configuration: days and {unit} of training with a trillion tokens. The dashed line joins the"
         " frontier;"
         " the diamond is the winner. Points of one colour have equal numbers of accelerators, and lie on a line:"
         " what they"
         " cost is proportional to their time.",
         {
-            "division": [axes(division) for _, division in rows],
-            "gpus": [division.accelerators for _, division in rows],
-            "days": rounded([whole(found, division, division.step_s) / _DAY for found, division in rows]),
+            "configuration": [axes(configuration) for _, configuration in rows],
+            "gpus": [configuration.accelerators for _, configuration in rows],
+            "days": rounded(
+                [whole(found, configuration, configuration.step_s) / _DAY for found, configuration in rows]
+            ),
             "spent": rounded(
-                [whole(found, division, sweep.costs.usd(division) or hours(division)) for found, division in rows]
+                [
+                    whole(found, configuration, sweep.costs.usd(configuration) or hours(configuration))
+                    for found, configuration in rows
+                ]
             ),
             "unit": unit,
-            "joules": rounded([whole(found, division, sweep.costs.joules(division)) for found, division in rows]),
-            "simulated": [_simulated(runs, division) for _, division in rows],
-            "step": rounded([division.step_s for _, division in rows]),
-            "frontier": [at for at, (_, division) in enumerate(rows) if division in on][::-1],
-            "best": next(at for at, (_, division) in enumerate(rows) if division is best),
+            "joules": rounded(
+                [whole(found, configuration, sweep.costs.joules(configuration)) for found, configuration in rows]
+            ),
+            "simulated": [_simulated(runs, configuration) for _, configuration in rows],
+            "step": rounded([configuration.step_s for _, configuration in rows]),
+            "frontier": [at for at, (_, configuration) in enumerate(rows) if configuration in on][::-1],
+            "best": next(at for at, (_, configuration) in enumerate(rows) if configuration is best),
         },
     )
 
 
-def _simulated(runs: Sequence[Simulated], division: Division) -> float | None:
-    return next((each.step_s for each in runs if each.division is division), None)
+def _simulated(runs: Sequence[Simulated], configuration: Configuration) -> float | None:
+    return next((each.step_s for each in runs if each.configuration is configuration), None)
 
 
 def _candidates(sweep: Sweep, runs: Sequence[Simulated]) -> Iterator[str]:
@@ -121,23 +128,23 @@ def _candidates(sweep: Sweep, runs: Sequence[Simulated]) -> Iterator[str]:
         yield f'<p class="finding">{escape(said)}</p>'
     unit = "dollars" if sweep.costs.usd_per_h is not None else "GPU-hours"
     more = ("simulated",) if runs else ()
-    heads = ("division", "accelerators", "micro-batch", "step", *more, "MFU", "memory", "days", unit, "energy")
+    heads = ("configuration", "accelerators", "micro-batch", "step", *more, "MFU", "memory", "days", unit, "energy")
     head = "".join(f'<th scope="col">{each}</th>' for each in heads)
     rows = []
-    for found, division in listed(sweep)[:LISTED]:
-        job = division.how
+    for found, configuration in listed(sweep)[:LISTED]:
+        job = configuration.how
         cells = (
-            f"{division.accelerators:,}",
+            f"{configuration.accelerators:,}",
             f"{job.micro_batch} x {job.micro_batches}",
-            time(division.step_s),
-            *([] if not runs else ["-" if (ran := _simulated(runs, division)) is None else time(ran)]),
-            "" if (part := found.mfu(division)) is None else percent(part),
-            memory(division.memory_bytes),
-            digits(whole(found, division, division.step_s) / _DAY),
-            spent(sweep, found, division),
-            energy(whole(found, division, sweep.costs.joules(division))),
+            time(configuration.step_s),
+            *([] if not runs else ["-" if (ran := _simulated(runs, configuration)) is None else time(ran)]),
+            "" if (part := found.mfu(configuration)) is None else percent(part),
+            memory(configuration.memory_bytes),
+            digits(whole(found, configuration, configuration.step_s) / _DAY),
+            spent(sweep, found, configuration),
+            energy(whole(found, configuration, sweep.costs.joules(configuration))),
         )
-        name = escape(axes(division))
+        name = escape(axes(configuration))
         rows.append(f'<tr><th scope="row">{name}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in cells)}</tr>')
     yield f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
     yield f'<p class="note">Days, {unit} and energy are those of a trillion tokens.</p>'

@@ -1,4 +1,4 @@
-"""Divisions as scenarios, so that a simulation follows their messages through the network, with contention.
+"""Configurations as scenarios, so that a simulation follows their messages through the network, with contention.
 
 A chunk of layers of a stage becomes one layer, whose passes take the times of the estimate: with the part of
 tensor-parallel collectives and of keys and values that is not hidden, as these stay within a layer. Messages between

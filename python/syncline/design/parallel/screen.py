@@ -17,16 +17,16 @@ from syncline.terminal.table import bare
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.design.parallel.search_divisions import Division, Found
+    from syncline.design.parallel.search_configurations import Configuration, Found
 
 
-def axes(division: Division) -> str:
+def axes(configuration: Configuration) -> str:
     """The axes with more than one rank, such as ``TP 4, PP 8, DP 16``."""
-    return division.how.axes
+    return configuration.how.axes
 
 
 def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> RenderableType:
-    """The result for a terminal of this width; ``more`` takes the place of the comparison with the next division."""
+    """The result for a terminal of this width; ``more`` replaces the comparison with the next configuration."""
     best, request = found.best[0], found.request
     of_peak = "" if request.precision == "bf16" else " of the peak in bf16"
     part = found.mfu(best)
@@ -38,7 +38,7 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
         f"{around(found.errors, best.step_s)}: {found.tokens_per_s(best):,.0f} tokens/s an accelerator{mfu}."
     )
     counts = (
-        f"{found.fitting:,} of {found.possible:,} divisions fit into {memory(found.capacity)} of "
+        f"{found.fitting:,} of {found.possible:,} configurations fit into {memory(found.capacity)} of "
         f"{request.machine.accelerator}."
     )
     blocks: list[RenderableType] = [
@@ -52,13 +52,13 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
         Text(),
     ]
     blocks += [
-        parts_table("step of division 1", best.parts, best.step_s),
+        parts_table("step of configuration 1", best.parts, best.step_s),
         Text(),
-        memory_table("memory of division 1", best.memory, found.capacity),
+        memory_table("memory of configuration 1", best.memory, found.capacity),
     ]
     if found.switches:
         faster = [(each.key, each.value, each.step_s, each.memory_bytes) for each in found.switches]
-        blocks += [Text(), changes_table("division 1 with", faster, best.step_s)]
+        blocks += [Text(), changes_table("configuration 1 with", faster, best.step_s)]
     note = model.note
     for said in (
         exposed(best.parts, best.step_s),
@@ -80,8 +80,10 @@ def _trust(found: Found) -> str:
 
 def _ranking(found: Found) -> RenderableType:
     table = bare(spare=("tokens/s", "MFU"))
-    for heading in ("", "division", "micro-batch", "step", "tokens/s", "MFU", "memory"):
-        table.add_column(heading, justify="left" if heading == "division" else "right", no_wrap=heading != "division")
+    for heading in ("", "configuration", "micro-batch", "step", "tokens/s", "MFU", "memory"):
+        table.add_column(
+            heading, justify="left" if heading == "configuration" else "right", no_wrap=heading != "configuration"
+        )
     for place, each in enumerate(found.best, start=1):
         job = each.job
         table.add_row(
@@ -97,7 +99,7 @@ def _ranking(found: Found) -> RenderableType:
 
 
 def reason(found: Found) -> str | None:
-    """Why the fastest division is faster than the best one that differs in its axes."""
+    """Why the fastest configuration is faster than the best one that differs in its axes."""
     best = found.best[0]
     other = next((each for each in found.best if each.plan != best.plan), None)
     if other is None:
@@ -106,8 +108,8 @@ def reason(found: Found) -> str | None:
     name = max(less, key=lambda each: less[each])
     more = min(less, key=lambda each: less[each])
     said = (
-        f"Compared with {axes(other)}, which takes {percent(other.step_s / best.step_s - 1)} longer, division 1 spends "
-        f'{time(less[name])} less on "{PARTS[name]}"'
+        f"Compared with {axes(other)}, which takes {percent(other.step_s / best.step_s - 1)} longer, configuration 1"
+        f' spends {time(less[name])} less on "{PARTS[name]}"'
     )
     return f'{said}, and {time(-less[more])} more on "{PARTS[more]}".' if less[more] < 0 else f"{said}."
 
@@ -121,7 +123,7 @@ def as_dict(found: Found) -> dict[str, Any]:
         "fitting": found.fitting,
         "capacity_bytes": found.capacity,
         "errors": None if found.errors is None else found.errors.model_dump(),
-        "divisions": [
+        "configurations": [
             {
                 "job": dict(each.job),
                 "step_s": each.step_s,

@@ -1,4 +1,4 @@
-"""Simulates the best divisions of a search, with contention on the network, beside their estimates."""
+"""Simulates the best configurations of a search, with contention on the network, beside their estimates."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from syncline.api import simulate
 from syncline.design.parallel.scenario import refusal, scenario
-from syncline.design.parallel.search_divisions import FRAMEWORK
+from syncline.design.parallel.search_configurations import FRAMEWORK
 from syncline.jobs import TrainingJob
 
 if TYPE_CHECKING:
-    from syncline.design.parallel.search_divisions import Division, Found
+    from syncline.design.parallel.search_configurations import Configuration, Found
     from syncline.design.parallel.sizes import Sweep
 
 WAITS = ("messages", "exchange")
@@ -20,9 +20,9 @@ WAITS = ("messages", "exchange")
 
 @dataclass(frozen=True)
 class Simulated:
-    """A division with its simulated step."""
+    """A configuration with its simulated step."""
 
-    division: Division
+    configuration: Configuration
     step_s: float | None
     """Seconds of the simulated step; None if it was not simulated."""
     exposed_s: float | None = None
@@ -33,20 +33,20 @@ class Simulated:
     @property
     def difference(self) -> float | None:
         """By which part of the estimate the simulated step is longer."""
-        return None if self.step_s is None else self.step_s / self.division.step_s - 1
+        return None if self.step_s is None else self.step_s / self.configuration.step_s - 1
 
 
 def simulated(sweep: Sweep, count: int) -> tuple[Simulated, ...]:
-    """Simulates the best ``count`` divisions over all numbers of accelerators, the best one first."""
-    every = [(found, division) for found in sweep.founds for division in found.best]
+    """Simulates the best ``count`` configurations over all numbers of accelerators, the best one first."""
+    every = [(found, configuration) for found in sweep.founds for configuration in found.best]
     ordered = sorted(every, key=lambda each: sweep.costs.score(each[1], sweep.objective))
-    return tuple(_one(found, division) for found, division in ordered[:count])
+    return tuple(_one(found, configuration) for found, configuration in ordered[:count])
 
 
-def _one(found: Found, division: Division) -> Simulated:
+def _one(found: Found, configuration: Configuration) -> Simulated:
     request = found.request
-    job = TrainingJob(request.architecture.source, request.architecture, request.machine, division.how, FRAMEWORK)
+    job = TrainingJob(request.architecture.source, request.architecture, request.machine, configuration.how, FRAMEWORK)
     if (reason := refusal(job)) is not None:
-        return Simulated(division, None, reason=reason)
+        return Simulated(configuration, None, reason=reason)
     summary = simulate(scenario(job)).summary
-    return Simulated(division, summary.total_time_s, summary.exposed_communication_s)
+    return Simulated(configuration, summary.total_time_s, summary.exposed_communication_s)

@@ -1,4 +1,4 @@
-"""Simulated divisions on a terminal and in pages, beside their estimates, and why the two differ."""
+"""Simulated configurations on a terminal and in pages, beside their estimates, and why the two differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from syncline.design.parallel.simulation import Simulated
 
-HEADS = ("simulated division", "estimate", "simulated", "difference")
+HEADS = ("simulated configuration", "estimate", "simulated", "difference")
 WHY = (
     "A simulation follows each message between stages, and gradients and parameters, through the network; what stays"
     " within a layer takes the time of the estimate. The two differ in how much of that communication computing hides,"
@@ -48,8 +48,8 @@ def blocks(found: Sequence[Simulated], width: int) -> list[RenderableType]:
 
 
 def named(found: Simulated) -> str:
-    """A division with its number of accelerators."""
-    return f"{axes(found.division)} on {found.division.accelerators:,}"
+    """A configuration with its number of accelerators."""
+    return f"{axes(found.configuration)} on {found.configuration.accelerators:,}"
 
 
 def rows(found: Sequence[Simulated]) -> list[tuple[str, str, str, str]]:
@@ -57,18 +57,18 @@ def rows(found: Sequence[Simulated]) -> list[tuple[str, str, str, str]]:
     made = []
     for each in found:
         if each.step_s is None or each.difference is None:
-            made.append((named(each), time(each.division.step_s), "-", "-"))
+            made.append((named(each), time(each.configuration.step_s), "-", "-"))
         else:
             sign = "+" if each.difference > 0 else "-" if each.difference < 0 else ""
             shown = f"{sign}{percent(abs(each.difference))}"
-            made.append((named(each), time(each.division.step_s), time(each.step_s), shown))
+            made.append((named(each), time(each.configuration.step_s), time(each.step_s), shown))
     return made
 
 
 def compared(found: Sequence[Simulated]) -> str:
-    """What the first simulated division waits for, by both."""
+    """What the first simulated configuration waits for, by both."""
     first = next(each for each in found if each.step_s is not None)
-    waits = sum(first.division.parts[name] for name in WAITS)
+    waits = sum(first.configuration.parts[name] for name in WAITS)
     return (
         f"In {named(first)}, ranks wait {time(waits)} for messages, gradients and parameters by the estimate, and"
         f" {time(first.exposed_s or 0.0)} by the simulation."
@@ -76,12 +76,12 @@ def compared(found: Sequence[Simulated]) -> str:
 
 
 def as_list(found: Sequence[Simulated]) -> list[dict[str, Any]]:
-    """The simulated divisions as plain data."""
+    """The simulated configurations as plain data."""
     return [
         {
-            "job": dict(each.division.job),
-            "gpus": each.division.accelerators,
-            "estimated_s": each.division.step_s,
+            "job": dict(each.configuration.job),
+            "gpus": each.configuration.accelerators,
+            "estimated_s": each.configuration.step_s,
             "simulated_s": each.step_s,
             "exposed_s": each.exposed_s,
             "not_simulated": each.reason,

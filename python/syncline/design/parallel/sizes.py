@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncline.codes import Code
 from syncline.design.parallel.objective import Costs, Objective, hours
-from syncline.design.parallel.search_divisions import search
+from syncline.design.parallel.search_configurations import search
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
 from syncline.models import ModelError, accelerators
@@ -15,7 +15,7 @@ from syncline.models import ModelError, accelerators
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.design.parallel.search_divisions import Division, Found, Request
+    from syncline.design.parallel.search_configurations import Configuration, Found, Request
     from syncline.errors import Diagnostic
     from syncline.estimate import Software
 
@@ -42,25 +42,25 @@ class Sweep:
 
     @property
     def best(self) -> Found:
-        """The search whose best division is the best of all."""
+        """The search whose best configuration is the best of all."""
         return min(self.founds, key=lambda each: self.costs.score(each.best[0], self.objective))
 
     @property
     def frontier(self) -> tuple[Found, ...]:
-        """Searches whose best division no other one beats in both time and accelerator-hours, the slowest first."""
+        """Searches whose best configuration none beats in both time and accelerator-hours, the slowest first."""
         return tuple(
             each for each in self.founds if not any(_beats(other.best[0], each.best[0]) for other in self.founds)
         )
 
-    def others(self, count: int) -> list[Division]:
-        """The best divisions that differ from the winner in an axis, over all numbers of accelerators."""
+    def others(self, count: int) -> list[Configuration]:
+        """The best configurations that differ from the winner in an axis, over all numbers of accelerators."""
         found = self.best
         winner = found.best[0]
         every = [each for search in self.founds for each in search.best if each.plan != winner.plan]
         return sorted(every, key=lambda each: self.costs.score(each, self.objective))[:count]
 
 
-def _beats(one: Division, other: Division) -> bool:
+def _beats(one: Configuration, other: Configuration) -> bool:
     pairs = ((one.step_s, other.step_s), (hours(one), hours(other)))
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 

@@ -1,4 +1,4 @@
-"""What a search by time, dollars or energy prints beside its best division: the frontier, and why the winner wins."""
+"""What a search by time, dollars or energy prints beside its best configuration: the frontier, and why it wins."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from syncline.design.parallel.objective import Costs
-    from syncline.design.parallel.search_divisions import Division, Found
+    from syncline.design.parallel.search_configurations import Configuration, Found
     from syncline.design.parallel.sizes import Sweep
 
 NEXT = 3
-"""How many divisions the winner is compared with."""
+"""How many configurations the winner is compared with."""
 TRILLION = 1e12
 _DAY = 86_400
 _LEAST = 0.001
 """Parts that differ by less than this part of a step are not named."""
 
 
-def whole(found: Found, division: Division, of_step: float) -> float:
+def whole(found: Found, configuration: Configuration, of_step: float) -> float:
     """What training with a trillion tokens takes of something of which a step takes ``of_step``."""
     return of_step * TRILLION / (found.request.global_batch * found.request.sequence)
 
@@ -41,7 +41,7 @@ def energy(joules: float) -> str:
 
 
 def blocks(sweep: Sweep, width: int) -> list[RenderableType]:
-    """The parts of the screen: frontier, refused numbers, assumptions, comparison with the next divisions."""
+    """The parts of the screen: frontier, refused numbers, assumptions, comparison with the next configurations."""
     found: list[RenderableType] = [Text(), _table(sweep)]
     for each in sweep.refused:
         found += [Text(), Text(lines(f"{each.gpus:,} accelerators: {each.reason}.", width))]
@@ -57,7 +57,7 @@ def _table(sweep: Sweep) -> RenderableType:
     table = bare(spare=("MFU",))
     headings = [
         "GPUs",
-        "best division",
+        "best configuration",
         "step",
         "MFU",
         "days",
@@ -67,7 +67,9 @@ def _table(sweep: Sweep) -> RenderableType:
     ]
     for heading in headings:
         table.add_column(
-            heading, justify="left" if heading in ("best division", "") else "right", no_wrap=heading != "best division"
+            heading,
+            justify="left" if heading in ("best configuration", "") else "right",
+            no_wrap=heading != "best configuration",
         )
     frontier = sweep.frontier
     for found in sweep.founds:
@@ -86,12 +88,12 @@ def _table(sweep: Sweep) -> RenderableType:
     return table
 
 
-def spent(sweep: Sweep, found: Found, division: Division) -> str:
+def spent(sweep: Sweep, found: Found, configuration: Configuration) -> str:
     """Dollars of a trillion tokens, or without a price the accelerator-hours."""
-    usd = sweep.costs.usd(division)
+    usd = sweep.costs.usd(configuration)
     if usd is None:
-        return scaled(whole(found, division, hours(division)), "h")
-    return money(whole(found, division, usd))
+        return scaled(whole(found, configuration, hours(configuration)), "h")
+    return money(whole(found, configuration, usd))
 
 
 def assumptions(sweep: Sweep) -> str:
@@ -114,7 +116,7 @@ def why(sweep: Sweep) -> str | None:
     return " ".join(_against(sweep, winner, other) for other in others)
 
 
-def _against(sweep: Sweep, winner: Division, other: Division) -> str:
+def _against(sweep: Sweep, winner: Configuration, other: Configuration) -> str:
     objective, costs = sweep.objective, sweep.costs
     mine, theirs = costs.parts(winner, objective), costs.parts(other, objective)
     score = costs.score(winner, objective)

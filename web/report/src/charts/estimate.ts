@@ -1,5 +1,5 @@
 // An estimate of a training step: its parts, its communication, memory over time, kernels against their roofline, and the
-// divisions that a search found.
+// configurations that a search found.
 
 import { bytes, digits, money, percent, scaled, time, timeUnit } from "../format";
 import { dimension } from "../theme";
@@ -385,7 +385,7 @@ export function estimateKernels(data: KernelsData): View {
 }
 
 interface FrontierData {
-  division: string[];
+  configuration: string[];
   gpus: number[];
   /** Days of a trillion tokens. */
   days: number[];
@@ -395,12 +395,12 @@ interface FrontierData {
   joules: number[];
   simulated: (number | null)[];
   step: number[];
-  /** Numbers of the divisions on the frontier, the slowest first. */
+  /** Numbers of the configurations on the frontier, the slowest first. */
   frontier: number[];
   best: number;
 }
 
-/** Time against dollars of the best divisions. */
+/** Time against dollars of the best configurations. */
 export function designFrontier(data: FrontierData): View {
   const counts = [...new Set(data.gpus)].sort((a, b) => a - b);
   const spent = (value: number) => (data.unit === "dollars" ? money(value) : scaled(value, "h"));
@@ -426,7 +426,7 @@ export function designFrontier(data: FrontierData): View {
       yAxis: { ...values(look, `${data.unit} for a trillion tokens`, spent), scale: true },
       tooltip: tooltip(look, "item", (found: { data: number[] }) => {
         const at = found.data[2];
-        return at === undefined ? "" : tip(data.division[at], facts(at));
+        return at === undefined ? "" : tip(data.configuration[at], facts(at));
       }),
       series: [
         {
@@ -456,10 +456,10 @@ export function designFrontier(data: FrontierData): View {
     table: () =>
       table(
         [
-          ["division", (at) => data.division[at]],
+          ["configuration", (at) => data.configuration[at]],
           ...facts(0).map(([name], column): [string, (at: number) => string] => [name, (at) => facts(at)[column][1]]),
         ],
-        data.division.length,
+        data.configuration.length,
       ),
   };
 }

@@ -1,4 +1,4 @@
-"""The search for the fastest division of a model that fits into memory."""
+"""The search for the fastest configuration of a model that fits into memory."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ class Request:
     reserve: float = 0.04
     """Part of the memory that stays free."""
     variants: bool = False
-    """Whether divisions are listed one by one that have the same axes and differ in chunks, micro-batch or
+    """Whether configurations are listed one by one that have the same axes and differ in chunks, micro-batch or
     recomputation; else the fastest one of them stands for all."""
     waiting: float = 1.0
-    """What a second of waiting counts beside one of computing, from 0 to 1: 1 finds the fastest divisions, the part
-    of its power that an accelerator draws while it waits those that take least energy."""
+    """What a second of waiting counts beside one of computing, from 0 to 1: 1 finds the fastest configurations; the
+    part of its power that an accelerator draws while it waits finds those that take least energy."""
     keep: int = 10
-    """How many divisions are returned, the best ones."""
+    """How many configurations are returned, the best ones."""
 
     def __post_init__(self) -> None:
         """Checks all values."""
@@ -129,8 +129,8 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Division:
-    """A way to divide the model, with its step and its memory."""
+class Configuration:
+    """A parallel configuration of the model, with its step and its memory."""
 
     job: Mapping[str, Any]
     """Axes, batches, recomputation, as the core names them."""
@@ -166,10 +166,10 @@ class Found:
     """What a search found."""
 
     request: Request
-    best: tuple[Division, ...]
-    """The best divisions, the best one first."""
+    best: tuple[Configuration, ...]
+    """The best configurations, the best one first."""
     possible: int
-    """Divisions that model and batch allow."""
+    """Configurations that model and batch allow."""
     fitting: int
     """Those that fit into memory."""
     capacity: int
@@ -177,19 +177,19 @@ class Found:
     errors: ErrorBar | None = None
     """Errors of estimates of jobs that are alike; None if none was measured, or constants were given."""
     switches: tuple[Switch, ...] = ()
-    """Settings of the software with which the best division is faster and fits, for models with experts."""
+    """Settings of the software with which the best configuration is faster and fits, for models with experts."""
 
-    def mfu(self, division: Division) -> float | None:
+    def mfu(self, configuration: Configuration) -> float | None:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU).
 
         None if the peak of an own accelerator is not known.
         """
         request = self.request
-        return mfu(request.architecture, division.how, request.machine, division.step_s)
+        return mfu(request.architecture, configuration.how, request.machine, configuration.step_s)
 
-    def tokens_per_s(self, division: Division) -> float:
+    def tokens_per_s(self, configuration: Configuration) -> float:
         """Tokens a second of an accelerator."""
-        return tokens_per_s(division.how, division.step_s)
+        return tokens_per_s(configuration.how, configuration.step_s)
 
 
 def batch_of(gpus: int | Sequence[int], sequence: int) -> int:
@@ -204,7 +204,7 @@ def batch_of(gpus: int | Sequence[int], sequence: int) -> int:
 
 
 def search(request: Request, software: Software | None = None) -> Found:
-    """Searches all divisions that the crate ``estimate`` knows.
+    """Searches all configurations that the crate ``estimate`` knows.
 
     :raises SynclineError: none fits into memory, or model and batch allow none; kernels of the precision were not
         measured; or an argument is none of these.
@@ -222,16 +222,16 @@ def search(request: Request, software: Software | None = None) -> Found:
         _raise_none(request, software, possible, smallest)
     kind = kind_of(request.architecture)
     errors = error_bar(name, request.machine.accelerator, kind) if software is None else None
-    divisions = tuple(_division(*each) for each in best)
-    best_job, text = divisions[0].how, _constants(request, software).model_dump_json()
+    configurations = tuple(_configuration(*each) for each in best)
+    best_job, text = configurations[0].how, _constants(request, software).model_dump_json()
     faster = switches(request.architecture, best_job, request.machine, FRAMEWORK, text)
     capacity = _capacity(request)
     fast = tuple(each for each in faster if each.memory_bytes <= capacity)
-    return Found(request, divisions, possible, fitting, capacity, errors, fast)
+    return Found(request, configurations, possible, fitting, capacity, errors, fast)
 
 
 _Searched: TypeAlias = tuple[list[tuple[str, dict[str, float], dict[str, int]]], int, int, tuple[str, int] | None]
-"""The best divisions, how many there are and fit, and the one that needs the least memory if none fits."""
+"""The best configurations, how many there are and fit, and the one that needs the least memory if none fits."""
 
 
 def _capacity(request: Request) -> int:
@@ -325,11 +325,11 @@ def _check_dispatcher(request: Request) -> None:
         )
 
 
-def _division(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Division:
+def _configuration(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Configuration:
     step, total, computing = parts.pop("step"), kinds.pop("total"), parts.pop("computing")
     for kept in ("allocated", "reserved", "host"):
         kinds.pop(kept)
-    return Division(json.loads(job), parts, step, kinds, total, computing)
+    return Configuration(json.loads(job), parts, step, kinds, total, computing)
 
 
 def _raise_none(request: Request, software: Software | None, possible: int, smallest: tuple[str, int] | None) -> None:
@@ -350,7 +350,7 @@ def _raise_none(request: Request, software: Software | None, possible: int, smal
     raise_errors(
         error(
             Code.BAD_VALUE,
-            f"none of {counted(possible, 'division')} fits into memory",
+            f"none of {counted(possible, 'configuration')} fits into memory",
             key="gpus",
             found=str(request.gpus),
             notes=[f"the smallest one, {job.axes}, needs {memory(needed)} of {memory(capacity)}", *ways],
@@ -360,7 +360,7 @@ def _raise_none(request: Request, software: Software | None, possible: int, smal
 
 
 def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[str]:
-    """What would fit: changes of the smallest division, more accelerators, larger ones, shorter sequences."""
+    """What would fit: changes of the smallest configuration, more accelerators, larger ones, shorter sequences."""
     constants = _constants(request, software).model_dump_json()
     changes = changes_that_fit(
         request.architecture, job, request.machine, FRAMEWORK, constants, _capacity(request), most=1
@@ -390,9 +390,9 @@ def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[
 
 
 def _fastest(request: Request, software: Software | None) -> str | None:
-    """The fastest division of a request and its step; None if none fits."""
+    """The fastest configuration of a request and its step; None if none fits."""
     best = _searched(replace(request, keep=1), software)[0]
     if not best:
         return None
-    division = _division(*best[0])
-    return f"{division.how.axes}, {time(division.step_s)} a step"
+    configuration = _configuration(*best[0])
+    return f"{configuration.how.axes}, {time(configuration.step_s)} a step"
