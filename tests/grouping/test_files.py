@@ -50,6 +50,16 @@ def test_wrong_files_are_refused(tmp_path, text, message):
         files.read(str(path), ["a", "b", "c", "d"], equal=True)
 
 
+def test_a_file_of_other_hosts_is_one_error(tmp_path):
+    path = tmp_path / "groups.yaml"
+    path.write_text(f"groups: [[{', '.join(f'x{number}' for number in range(32))}]]\n", "utf-8")
+    with pytest.raises(SynclineError) as raised:
+        files.read(str(path), ["a", "b"])
+    (problem,) = raised.value.diagnostics
+    assert problem["message"] == "the groups are of other hosts"
+    assert (problem["found"], problem["allowed"]) == ("x0, x1, x2, x3 and 28 more", "a, b")
+
+
 def test_many_unknown_hosts_are_not_all_listed(tmp_path):
     path = tmp_path / "groups.yaml"
     path.write_text(f"groups: [[a, {', '.join(f'x{number}' for number in range(200))}]]\n", "utf-8")

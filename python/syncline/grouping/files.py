@@ -16,9 +16,10 @@ from syncline.input.source import from_file
 from syncline.schemas import GROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from syncline.grouping.grouping import Grouping
+    from syncline.input.source import Source
 
 _Host = Annotated[str, Field(min_length=1)]
 
@@ -77,6 +78,8 @@ def read(path: str, hosts: Iterable[str] | None = None, *, equal: bool = False) 
     source = from_file(path)
     groups = check(source, GroupsFile, Whole("the file of groups")).groups
     known = None if hosts is None else list(hosts)
+    if known is not None:
+        _refuse_others(source, groups, known)
     problems = []
     place: dict[str, int] = {}
     for at, group in enumerate(groups):
@@ -118,3 +121,31 @@ def read(path: str, hosts: Iterable[str] | None = None, *, equal: bool = False) 
     if problems:
         raise_errors(*in_order(problems))
     return groups
+
+
+def _refuse_others(source: Source, groups: Sequence[Sequence[str]], known: Sequence[str]) -> None:
+    """One error for a file of other hosts, in place of one for each of them."""
+    named = list(dict.fromkeys(host for group in groups for host in group))
+    if len(named) < 2 or not known or not set(named).isdisjoint(known):
+        return
+    raise_errors(
+        error(
+            Code.BAD_DISTANCES,
+            "the groups are of other hosts",
+            mark=source.mark(("groups",), key=True),
+            found=_few(named),
+            allowed=_few(known),
+            help="give the measurements that the groups were found from, or find groups with `syncline group`",
+        )
+    )
+
+
+def _few(hosts: Sequence[str]) -> str:
+    """The first hosts, and how many there are."""
+    if len(hosts) <= _SHOWN:
+        return ", ".join(hosts)
+    return f"{', '.join(hosts[:_SHOWN])} and {len(hosts) - _SHOWN} more"
+
+
+_SHOWN = 4
+"""The most hosts that an error lists."""
