@@ -208,7 +208,8 @@ def test_the_command_answers_from_a_configuration(cli: Cli):
         (json.dumps({**LLAMA_70B, "num_experts": 4, "num_experts_per_tok": 5}), ["num_experts_per_tok", "from 1 to 4"]),
         ("{", ["not well-formed JSON"]),
         ("[]", ["not a model's configuration"]),
-        ("", ["not well-formed JSON"]),
+        ("", ["the file is empty"]),
+        ('{"model_type": "llama",', ["not well-formed JSON", "ends early"]),
         ("[" * 100_000, ["nested too deeply"]),
     ],
 )

@@ -354,6 +354,28 @@ def test_the_path_of_a_model_is_relative_to_the_job_file(cli: Cli):
     assert (parsed["step_s"], parsed["memory_bytes"]) == outcome(DENSE)[:2]
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("config.json", json.dumps(CONFIG), "syncline design parallel config.json"),
+        ("scenario.yaml", "workload: { collective: all_reduce, bytes: 1MiB }", "syncline simulate scenario.yaml"),
+        ("train.sh", "python pretrain_gpt.py --num-layers 32", "syncline convert megatron train.sh"),
+    ],
+)
+def test_other_files_are_told_where_they_belong(cli: Cli, file, text, said):
+    cli.write(file, text)
+    found = cli("estimate", file)
+    assert found.returncode == 2
+    assert said in found.stderr and found.stderr.count("error[") == 1
+
+
+def test_a_job_file_is_no_scenario(cli: Cli):
+    cli.write("job.yaml", "schema: syncline-job/1\nmodel: llama3-8b\n")
+    found = cli("simulate", "job.yaml")
+    assert found.returncode == 2
+    assert "syncline estimate job.yaml" in found.stderr and found.stderr.count("error[") == 1
+
+
 def test_the_schema_for_editors_is_up_to_date_and_takes_job_files():
     import jsonschema
 

@@ -22,7 +22,7 @@ pub(crate) fn remedy(scenario: &Scenario, plans: &Plans) -> Option<String> {
     let least = plan.bytes.0.max(chunks.checked_mul(min_chunk.0)?);
     let bytes = least.checked_next_multiple_of(unit)?;
     Some(format!(
-        "give `bytes: {bytes}B` instead of {}: ranks divide it evenly, so that one rank represents all",
+        "give `bytes: {bytes}B` instead of {}: ranks divide it evenly, and one can represent all if their routes are alike",
         plan.bytes
     ))
 }

@@ -164,9 +164,21 @@ def _source(given: str | FilePath | Mapping[str, Any]) -> Source:
 
 
 def _check_kind(source: Source) -> None:
-    """Raises an error if ``source`` is a file for a search, whose keys differ from those of a scenario."""
+    """Raises an error if ``source`` is a job file, or one for a search, whose keys differ from those of a scenario."""
     schema = source.root.at(("schema",))
     searches = {schemas.BANDWIDTH: ("bandwidth", "rates"), schemas.JOINT: ("joint", "links")}
+    if schema is not None and schema.value == schemas.JOB:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "this is a job file, not a scenario",
+                mark=schema.mark,
+                key="schema",
+                found=schemas.JOB,
+                allowed=schemas.SCENARIO,
+                help=f"`syncline estimate {source.file or 'FILE'}` takes job files",
+            )
+        )
     if schema is not None and isinstance(schema.value, str) and schema.value in searches:
         search, absent = searches[schema.value]
         command = f"syncline design {search} {source.file or 'SPEC.yaml'}"

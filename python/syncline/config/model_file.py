@@ -85,12 +85,20 @@ def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
     text = read_file(path, limits.MAX_MODEL_FILE_BYTES)
     file = Text(path, text.splitlines())
     whole = Mark(file, 0, 0, 0)
+    help = "give the path of a model's `config.json`"
+    if not text.strip():
+        raise_errors(error(Code.BAD_SYNTAX, "the file is empty", mark=whole, help=help))
     try:
         config = json.loads(text)
     except json.JSONDecodeError as problem:
         mark = Mark(file, problem.lineno, problem.colno, 1)
         raise_errors(
-            error(Code.BAD_SYNTAX, f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}", mark=mark)
+            error(
+                Code.BAD_SYNTAX,
+                f"not well-formed JSON: {problem.msg[:1].lower()}{problem.msg[1:]}",
+                mark=mark,
+                help="the file ends early: copy it again" if problem.pos >= len(text.rstrip()) else help,
+            )
         )
     except (ValueError, RecursionError):  # integers of thousands of digits, or brackets nested thousands deep
         raise_errors(
@@ -101,7 +109,6 @@ def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
             )
         )
     if not isinstance(config, dict):
-        help = "give the path of a model's `config.json`"
         raise_errors(error(Code.BAD_SYNTAX, "not a model's configuration", mark=whole, found=shown(config), help=help))
     try:
         return made(config)

@@ -204,7 +204,7 @@ def _diagnostic(source: Source, model: type[BaseModel], details: ErrorDetails, w
         Code.BAD_VALUE,
         "value not allowed",
         mark=value,
-        key=key,
+        key=key or None,
         found=shown(details["input"]),
         allowed=_allowed(details),
     )

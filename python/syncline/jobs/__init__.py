@@ -6,6 +6,7 @@
 - :mod:`~syncline.jobs.job_file`: the schema of a job file;
 - :mod:`~syncline.jobs.training_job`: reads one;
 - :mod:`~syncline.jobs.checks`: what its values must have in common;
+- :mod:`~syncline.jobs.other_files`: what else users have, and what to do with it;
 - :mod:`~syncline.jobs.estimation`: its step and memory;
 - :mod:`~syncline.jobs.alternatives`: what would make it faster;
 - :mod:`~syncline.jobs.screen`: what ``syncline estimate`` prints;

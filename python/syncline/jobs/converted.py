@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.check import in_order
 from syncline.input.dump import dump
@@ -64,7 +65,7 @@ def convert(
     :raises SynclineError: with all problems of the settings, or else of the job that they describe, each with the place
         of the setting that it comes from.
     """
-    if found := [*problems, *settings.problems]:
+    if found := _without_followers([*problems, *settings.problems]):
         # A setting that is missing may only be misspelt: what has a place comes first.
         raise_errors(
             *in_order(each for each in found if "place" in each),
@@ -75,6 +76,12 @@ def convert(
     lists = [(why, tuple(left_out[why])) for why in REASONS if why in left_out]
     text = "".join(f"{line}\n" for line in _text(name, origin, settings.lines, lists))
     return Converted(text, _checked(text, settings.lines), tuple(mapped), dict(lists), tuple(settings.warnings))
+
+
+def _without_followers(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """The problems without those of settings that are missing because they are misspelt."""
+    meant = {each.get("nearest") for each in problems if each["code"] == Code.UNKNOWN_KEY}
+    return [each for each in problems if each["code"] != Code.MISSING_KEY or each.get("key") not in meant]
 
 
 def _text(name: str, origin: str, lines: Sequence[Line], lists: Iterable[tuple[str, Sequence[str]]]) -> Iterator[str]:
@@ -125,6 +132,9 @@ def _checked(text: str, lines: Sequence[Line]) -> TrainingJob:
                 if line.mark is not None:
                     made["place"] = line.mark.place()
                 if line.why:
+                    # The remedy is a key of the job file, which the settings only lead to.
+                    if (help := each.get("help", "")).startswith("write "):
+                        made["help"] = f"in the job file, it would be {help.removeprefix('write ')}"
                     made["notes"] = [*each.get("notes", []), f"`{each.get('key')}` comes from {_cut(line.why)}"]
             placed.append(made)
         raise exception(*placed) from None

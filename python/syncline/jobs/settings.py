@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from syncline.input.node import Mark
 
 
+_DIGITS = 18
+"""Most digits of a whole number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A setting as it is written."""
@@ -106,11 +110,11 @@ class Settings:
             return default
         if isinstance(value, float) and value == int(value):
             value = int(value)
-        if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) < 19:
+        if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) <= _DIGITS:
             value = int(value)
         if isinstance(value, int) and not isinstance(value, bool) and value >= least:
             return value
-        self.bad(name, f"a whole number from {least}")
+        self.bad(name, f"a whole number from {least}, of at most {_DIGITS} digits")
         return default
 
     def number(self, name: str, default: float) -> float:

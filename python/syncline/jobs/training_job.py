@@ -20,6 +20,7 @@ from syncline.input.source import from_argument
 from syncline.input.units import bytes_per_s
 from syncline.jobs.checks import checked, replicas, without_experts
 from syncline.jobs.job_file import JobCluster, JobFile
+from syncline.jobs.other_files import refuse
 from syncline.models.architecture import Decoder
 from syncline.models.architectures import named
 
@@ -125,6 +126,7 @@ def resolve(source: Source) -> TrainingJob:
     """
     found, problems = collect(source, JobFile, Whole("the job file"))
     if found is None:
+        refuse(source)
         raise_errors(*in_order(problems))
     if problems := list(checked(source, found)):
         raise_errors(*in_order(problems))

@@ -57,6 +57,8 @@ def read_settings(path: str) -> dict[str, Setting]:
         said = str(problem).partition(" (at ")[0]
         raise_errors(error(Code.BAD_SYNTAX, f"not well-formed TOML: {said[:1].lower()}{said[1:]}", mark=mark))
     places = dict(_places(held))
+    if not values:
+        raise_errors(error(Code.BAD_SYNTAX, "the file is empty", mark=Mark(held, 0, 0, 0)))
     return {
         name: Setting(value, f"{name} = {_said(value)}", places.get(name, Mark(held, 0, 0, 0)))
         for name, value in _flat(values, "")

@@ -96,10 +96,11 @@ def _model(settings: Settings, given: Given) -> int | None:
         return None
     found = MODELS.get((str(name), str(flavor)))
     if found is None:
+        said = " ".join(each for each in (name, flavor) if each is not None)
         near = ", ".join(f"{a} {b}" for a, b in MODELS if a == name) or ", ".join(sorted({a for a, _ in MODELS}))
         settings.problem(
             names[1] if settings.has(names[1]) else names[0],
-            f"the sizes of `{name} {flavor}` are in torchtitan's code",
+            "nothing names the model" if name is None else f"the sizes of `{said}` are in torchtitan's code",
             allowed=near,
             help="add --model NAME, a model's name or the path of its config.json",
         )
