@@ -19,6 +19,7 @@ from syncline.jobs.converted import NOT_MODELLED, WITHOUT_EFFECT
 from syncline.jobs.megatron.conversion import convert_megatron
 from syncline.models.architectures import named
 from tests.conftest import Cli
+from tests.jobs.settings import changed, flat, named_in, names_of
 
 BASE = {
     "_target_": "megatron.bridge.training.config.ConfigContainer",
@@ -78,17 +79,6 @@ MEGATRON = (
 )
 
 
-def changed(**changes):
-    made = json.loads(json.dumps(BASE))
-    for path, value in changes.items():
-        *inner, last = path.split("__")
-        at = made
-        for key in inner:
-            at = at.setdefault(key, {})
-        at[last] = value
-    return made
-
-
 @pytest.fixture
 def convert(tmp_path):
     def made(values, **more):
@@ -140,7 +130,7 @@ def test_every_key_is_in_one_class():
 
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_recipes_of_precision(convert, recipe):
-    found = convert(changed(mixed_precision=recipe), accelerator="B200").job.job
+    found = convert(changed(BASE, {"mixed_precision": recipe}), accelerator="B200").job.job
     wanted = {"nvfp4": "nvfp4", "mxfp8": "mxfp8"}
     assert found.precision == next((each for name, each in wanted.items() if name in recipe), None) or (
         found.precision == ("fp8" if "fp8" in recipe else recipe[:4])
@@ -149,27 +139,26 @@ def test_recipes_of_precision(convert, recipe):
 
 def test_overlap_of_the_container_replaces_that_of_its_parts(convert):
     assert convert(BASE).job.job.overlap.gradients
-    assert not convert(changed(comm_overlap__overlap_grad_reduce=False)).job.job.overlap.gradients
-    assert convert(changed(comm_overlap={}, model__tp_comm_overlap=True)).job.job.overlap.tensor
-    assert not convert(changed(comm_overlap={})).job.job.overlap.tensor
+    assert not convert(changed(BASE, {"comm_overlap.overlap_grad_reduce": False})).job.job.overlap.gradients
+    assert convert(changed(BASE, {"comm_overlap": {}, "model.tp_comm_overlap": True})).job.job.overlap.tensor
+    assert not convert(changed(BASE, {"comm_overlap": {}})).job.job.overlap.tensor
 
 
 def test_gradients_and_adapters(convert):
     assert convert(BASE).job.job.gradient_bytes == 4
-    assert convert(changed(ddp__grad_reduce_in_fp32=False)).job.job.gradient_bytes == 2
-    assert convert(changed(peft={"dim": 16, "alpha": 32})).job.job.adapters == 16
+    assert convert(changed(BASE, {"ddp.grad_reduce_in_fp32": False})).job.job.gradient_bytes == 2
+    assert convert(changed(BASE, {"peft": {"dim": 16, "alpha": 32}})).job.job.adapters == 16
     attention = {"dim": 8, "target_modules": ["linear_proj", "linear_qkv"]}
-    assert convert(changed(peft=attention)).job.job.adapted == "attention"
+    assert convert(changed(BASE, {"peft": attention})).job.job.adapted == "attention"
     with pytest.raises(SynclineError, match="adapters of these modules alone"):
-        convert(changed(peft={"dim": 8, "target_modules": ["linear_fc1"]}))
+        convert(changed(BASE, {"peft": {"dim": 8, "target_modules": ["linear_fc1"]}}))
 
 
 def test_layouts_are_lists_of_words(convert):
     layout = [["embedding", *["decoder"] * 16], [*["decoder"] * 16, "loss"]]
     found = convert(
         changed(
-            model__pipeline_model_parallel_layout=layout,
-            model__virtual_pipeline_model_parallel_size=None,
+            BASE, {"model.pipeline_model_parallel_layout": layout, "model.virtual_pipeline_model_parallel_size": None}
         )
     ).job.job
     assert (found.split, found.virtual_stages) == ("even", 1)
@@ -191,40 +180,30 @@ def test_layouts_are_lists_of_words(convert):
 )
 def test_no_key_is_dropped(tmp_path_factory, more):
     file = tmp_path_factory.mktemp("bridge") / "run_config.yaml"
-    values = changed(**{name.replace(".", "__"): value for name, value in more.items()})
+    values = changed(BASE, more)
     file.write_text(dump(values))
     found = convert_bridge(str(file), gpus=64)
-    listed = [each.partition(": ")[0] for some in found.left_out.values() for each in some]
-    told = sorted([*(each.partition(": ")[0] for each in found.mapped), *listed])
-    assert told == sorted(dict(_flat(values, "")))
+    assert named_in(found) == sorted(dict(flat(values)))
     loud = {name for name in more if name in keys().not_modelled and more[name] is not False}
-    assert loud <= {each.partition(": ")[0] for each in found.left_out[NOT_MODELLED]}
-    assert not loud & {each.partition(": ")[0] for each in found.left_out[WITHOUT_EFFECT]}
-
-
-def _flat(values, before):
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
+    assert loud <= set(names_of(found.left_out[NOT_MODELLED]))
+    assert not loud & set(names_of(found.left_out[WITHOUT_EFFECT]))
 
 
 @pytest.mark.parametrize(
     ("changes", "key", "said"),
     [
-        ({"model__tensor_model_paralel_size": 8}, "model.tensor_model_paralel_size", "tensor_model_parallel_size"),
-        ({"model__own": 8}, "model.own", "--ignore model.own"),
-        ({"model__is_hybrid_model": True}, "model.is_hybrid_model", "state-space layers"),
+        ({"model.tensor_model_paralel_size": 8}, "model.tensor_model_paralel_size", "tensor_model_parallel_size"),
+        ({"model.own": 8}, "model.own", "--ignore model.own"),
+        ({"model.is_hybrid_model": True}, "model.is_hybrid_model", "state-space layers"),
         ({"mixed_precision": "bf16_mix"}, "mixed_precision", "bf16_mixed"),
-        ({"optimizer__optimizer": "muon"}, "optimizer.optimizer", "adam"),
-        ({"model__tensor_model_parallel_size": 3}, "cluster.gpus", "--gpus 64"),
-        ({"train__global_batch_size": 100}, "batch.global_batch", "train.global_batch_size"),
+        ({"optimizer.optimizer": "muon"}, "optimizer.optimizer", "adam"),
+        ({"model.tensor_model_parallel_size": 3}, "cluster.gpus", "--gpus 64"),
+        ({"train.global_batch_size": 100}, "batch.global_batch", "train.global_batch_size"),
     ],
 )
 def test_what_cannot_be_used_is_named(convert, changes, key, said):
     with pytest.raises(SynclineError) as found:
-        convert(changed(**changes))
+        convert(changed(BASE, changes))
     first = found.value.diagnostics[0]
     assert first["key"].startswith(key) and said in json.dumps(first), first
     assert found.value.exit_status == 2

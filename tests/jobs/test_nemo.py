@@ -20,6 +20,7 @@ from syncline.jobs.megatron.conversion import convert_megatron
 from syncline.jobs.nemo.conversion import FILE, convert_nemo
 from tests.conftest import Cli
 from tests.jobs.nemo_file import LLAMA_70B
+from tests.jobs.settings import changed, flat, named_in, names_of
 
 KEYS = read_keys(FILE)
 BASE = read(LLAMA_70B, "base.yaml").to_python()
@@ -31,20 +32,6 @@ MEGATRON = (
     "--context-parallel-size 2 --sequence-parallel --tp-comm-overlap --use-distributed-optimizer "
     "--overlap-grad-reduce --overlap-param-gather --grad-reduce-in-bf16"
 )
-
-
-def changed(**changes):
-    made = json.loads(json.dumps(BASE))
-    for path, value in changes.items():
-        *inner, last = path.split("__")
-        at = made
-        for key in inner:
-            at = at.setdefault(key, {})
-        if value is None:
-            at.pop(last, None)
-        else:
-            at[last] = value
-    return made
 
 
 @pytest.fixture
@@ -85,69 +72,69 @@ def test_every_key_is_in_one_class():
 
 
 CHANGED = {
-    "trainer.num_nodes": {"trainer__num_nodes": 128},
-    "trainer.devices": {"trainer__devices": 4},
-    "trainer.precision": {"trainer__precision": "16-mixed"},
-    "model.micro_batch_size": {"model__micro_batch_size": 2},
-    "model.global_batch_size": {"model__global_batch_size": 1024},
-    "model.tensor_model_parallel_size": {"model__tensor_model_parallel_size": 8},
-    "model.pipeline_model_parallel_size": {"model__pipeline_model_parallel_size": 8},
-    "model.virtual_pipeline_model_parallel_size": {"model__virtual_pipeline_model_parallel_size": 10},
-    "model.context_parallel_size": {"model__context_parallel_size": 4},
-    "model.expert_model_parallel_size": {"model__num_moe_experts": 8, "model__expert_model_parallel_size": 4},
-    "model.sequence_parallel": {"model__sequence_parallel": False},
-    "model.encoder_seq_length": {"model__encoder_seq_length": 4096},
-    "model.num_layers": {"model__num_layers": 40},
-    "model.hidden_size": {"model__hidden_size": 4096},
-    "model.ffn_hidden_size": {"model__ffn_hidden_size": 16384},
-    "model.num_attention_heads": {"model__num_attention_heads": 32},
-    "model.num_query_groups": {"model__num_query_groups": 16},
-    "model.kv_channels": {"model__kv_channels": 64},
-    "model.hidden_dropout": {"model__hidden_dropout": 0.1},
-    "model.attention_dropout": {"model__attention_dropout": 0.1},
-    "model.make_vocab_size_divisible_by": {"model__make_vocab_size_divisible_by": 1024},
-    "model.override_vocab_size": {"model__override_vocab_size": 32000},
-    "model.activation": {"model__activation": "squared-relu"},
-    "model.position_embedding_type": {"model__position_embedding_type": "learned_absolute"},
-    "model.share_embeddings_and_output_weights": {"model__share_embeddings_and_output_weights": True},
-    "model.activations_checkpoint_granularity": {"model__activations_checkpoint_granularity": "selective"},
+    "trainer.num_nodes": {"trainer.num_nodes": 128},
+    "trainer.devices": {"trainer.devices": 4},
+    "trainer.precision": {"trainer.precision": "16-mixed"},
+    "model.micro_batch_size": {"model.micro_batch_size": 2},
+    "model.global_batch_size": {"model.global_batch_size": 1024},
+    "model.tensor_model_parallel_size": {"model.tensor_model_parallel_size": 8},
+    "model.pipeline_model_parallel_size": {"model.pipeline_model_parallel_size": 8},
+    "model.virtual_pipeline_model_parallel_size": {"model.virtual_pipeline_model_parallel_size": 10},
+    "model.context_parallel_size": {"model.context_parallel_size": 4},
+    "model.expert_model_parallel_size": {"model.num_moe_experts": 8, "model.expert_model_parallel_size": 4},
+    "model.sequence_parallel": {"model.sequence_parallel": False},
+    "model.encoder_seq_length": {"model.encoder_seq_length": 4096},
+    "model.num_layers": {"model.num_layers": 40},
+    "model.hidden_size": {"model.hidden_size": 4096},
+    "model.ffn_hidden_size": {"model.ffn_hidden_size": 16384},
+    "model.num_attention_heads": {"model.num_attention_heads": 32},
+    "model.num_query_groups": {"model.num_query_groups": 16},
+    "model.kv_channels": {"model.kv_channels": 64},
+    "model.hidden_dropout": {"model.hidden_dropout": 0.1},
+    "model.attention_dropout": {"model.attention_dropout": 0.1},
+    "model.make_vocab_size_divisible_by": {"model.make_vocab_size_divisible_by": 1024},
+    "model.override_vocab_size": {"model.override_vocab_size": 32000},
+    "model.activation": {"model.activation": "squared-relu"},
+    "model.position_embedding_type": {"model.position_embedding_type": "learned_absolute"},
+    "model.share_embeddings_and_output_weights": {"model.share_embeddings_and_output_weights": True},
+    "model.activations_checkpoint_granularity": {"model.activations_checkpoint_granularity": "selective"},
     "model.activations_checkpoint_method": {
-        "model__activations_checkpoint_granularity": "full",
-        "model__activations_checkpoint_method": "block",
-        "model__activations_checkpoint_num_layers": 3,
+        "model.activations_checkpoint_granularity": "full",
+        "model.activations_checkpoint_method": "block",
+        "model.activations_checkpoint_num_layers": 3,
     },
     "model.activations_checkpoint_num_layers": {
-        "model__activations_checkpoint_granularity": "full",
-        "model__activations_checkpoint_method": "uniform",
-        "model__activations_checkpoint_num_layers": 2,
+        "model.activations_checkpoint_granularity": "full",
+        "model.activations_checkpoint_method": "uniform",
+        "model.activations_checkpoint_num_layers": 2,
     },
-    "model.fp8": {"model__fp8": True},
-    "model.fp8_hybrid": {"model__fp8": True, "model__fp8_hybrid": True},
-    "model.fp8_e4m3": {"model__fp8": True, "model__fp8_e4m3": True},
+    "model.fp8": {"model.fp8": True},
+    "model.fp8_hybrid": {"model.fp8": True, "model.fp8_hybrid": True},
+    "model.fp8_e4m3": {"model.fp8": True, "model.fp8_e4m3": True},
     "model.transformer_engine": {
-        "model__transformer_engine": False,
-        "model__mcore_gpt": False,
-        "model__use_flash_attention": False,
+        "model.transformer_engine": False,
+        "model.mcore_gpt": False,
+        "model.use_flash_attention": False,
     },
     "model.use_flash_attention": {
-        "model__transformer_engine": False,
-        "model__mcore_gpt": False,
-        "model__use_flash_attention": False,
+        "model.transformer_engine": False,
+        "model.mcore_gpt": False,
+        "model.use_flash_attention": False,
     },
-    "model.ub_tp_comm_overlap": {"model__ub_tp_comm_overlap": False},
-    "model.overlap_p2p_comm": {"model__overlap_p2p_comm": False},
-    "model.optim.name": {"model__optim__name": "fused_adam"},
-    "model.optim.overlap_grad_sync": {"model__optim__overlap_grad_sync": False},
-    "model.optim.overlap_param_sync": {"model__optim__overlap_param_sync": False},
-    "model.optim.grad_sync_dtype": {"model__optim__grad_sync_dtype": "fp32"},
-    "model.num_moe_experts": {"model__num_moe_experts": 8},
-    "model.moe_router_topk": {"model__num_moe_experts": 8, "model__moe_router_topk": 1},
-    "model.window_size": {"model__window_size": [4095, 0]},
-    "model.tokenizer.type": {"model__tokenizer__type": "GPT2BPETokenizer"},
-    "model.enable_cuda_graph": {"model__enable_cuda_graph": True},
-    "model.moe_token_dispatcher_type": {"model__num_moe_experts": 8, "model__moe_token_dispatcher_type": "flex"},
-    "model.fsdp": {"model__fsdp": True},
-    "model.fsdp_sharding_strategy": {"model__fsdp": True, "model__fsdp_sharding_strategy": "grad"},
+    "model.ub_tp_comm_overlap": {"model.ub_tp_comm_overlap": False},
+    "model.overlap_p2p_comm": {"model.overlap_p2p_comm": False},
+    "model.optim.name": {"model.optim.name": "fused_adam"},
+    "model.optim.overlap_grad_sync": {"model.optim.overlap_grad_sync": False},
+    "model.optim.overlap_param_sync": {"model.optim.overlap_param_sync": False},
+    "model.optim.grad_sync_dtype": {"model.optim.grad_sync_dtype": "fp32"},
+    "model.num_moe_experts": {"model.num_moe_experts": 8},
+    "model.moe_router_topk": {"model.num_moe_experts": 8, "model.moe_router_topk": 1},
+    "model.window_size": {"model.window_size": [4095, 0]},
+    "model.tokenizer.type": {"model.tokenizer.type": "GPT2BPETokenizer"},
+    "model.enable_cuda_graph": {"model.enable_cuda_graph": True},
+    "model.moe_token_dispatcher_type": {"model.num_moe_experts": 8, "model.moe_token_dispatcher_type": "flex"},
+    "model.fsdp": {"model.fsdp": True},
+    "model.fsdp_sharding_strategy": {"model.fsdp": True, "model.fsdp_sharding_strategy": "grad"},
 }
 SAME_JOB = {"model.fp8_hybrid", "model.fp8_e4m3"}
 """Formats of 8 bits take the same time."""
@@ -163,12 +150,11 @@ def outcome(convert, values, **more):
 
 @pytest.mark.parametrize("name", KEYS.mapped)
 def test_every_mapped_key_changes_the_job(convert, name):
-    path = name.replace(".", "__")
-    whole = changed(**CHANGED[name])
+    whole = changed(BASE, CHANGED[name])
     before = BASE
     for key in name.split("."):
         before = before.get(key) if isinstance(before, dict) else None
-    bare = changed(**{**CHANGED[name], path: before})
+    bare = changed(BASE, {**CHANGED[name], name: before})
     more = {"vocab": None} if name in ("model.override_vocab_size", "model.tokenizer.type") else {}
     assert (outcome(convert, whole, **more) != outcome(convert, bare, **more)) == (name not in SAME_JOB)
 
@@ -184,47 +170,36 @@ def test_every_mapped_key_changes_the_job(convert, name):
 def test_no_key_is_dropped(tmp_path_factory, more):
     file = tmp_path_factory.mktemp("nemo") / "train.yaml"
     names = {f"{name}x" if name.endswith(".") else name: value for name, value in more.items()}
-    values = changed(**{name.replace(".", "__"): value for name, value in names.items() if not _within(name)})
+    values = changed(BASE, {name: value for name, value in names.items() if not _within(name)})
     file.write_text(dump(values))
     found = convert_nemo(str(file), vocab=128256)
-    listed = [each.partition(": ")[0] for some in found.left_out.values() for each in some]
-    told = sorted([*(each.partition(": ")[0] for each in found.mapped), *listed])
-    assert told == sorted(dict(_flat(values, "")))
+    assert named_in(found) == sorted(dict(flat(values)))
     loud = {name for name in names if name in KEYS.not_modelled and not _within(name) and names[name] is not False}
-    assert loud <= {each.partition(": ")[0] for each in found.left_out[NOT_MODELLED]}
-    assert not loud & {each.partition(": ")[0] for each in found.left_out[WITHOUT_EFFECT]}
-
-
-def _flat(values, before):
-    for key, value in values.items():
-        if isinstance(value, dict) and value:
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
+    assert loud <= set(names_of(found.left_out[NOT_MODELLED]))
+    assert not loud & set(names_of(found.left_out[WITHOUT_EFFECT]))
 
 
 def _within(name):
     """Whether the base has keys below this name, or a value above it."""
-    flat = dict(_flat(BASE, ""))
-    return any(each.startswith(f"{name}.") or name.startswith(f"{each}.") for each in flat)
+    return any(each.startswith(f"{name}.") or name.startswith(f"{each}.") for each, _ in flat(BASE))
 
 
 @pytest.mark.parametrize(
     ("changes", "key", "said"),
     [
-        ({"model__tensor_model_paralel_size": 8}, "model.tensor_model_paralel_size", "tensor_model_parallel_size"),
-        ({"model__own": 8}, "model.own", "--ignore model.own"),
-        ({"model__mcore_customization_config__x": 1}, "model.mcore_customization_config.x", "layers of its own"),
-        ({"model__activation": "swigl"}, "model.activation", "swiglu"),
-        ({"trainer__precision": 64}, "trainer.precision", "bf16"),
-        ({"model__optim__name": "sgd"}, "model.optim.name", "fused_adam"),
-        ({"model__num_layers": "${later}"}, "model.num_layers", "filled in when the job starts"),
-        ({"model__tensor_model_parallel_size": 3}, "cluster.gpus", "trainer.num_nodes"),
+        ({"model.tensor_model_paralel_size": 8}, "model.tensor_model_paralel_size", "tensor_model_parallel_size"),
+        ({"model.own": 8}, "model.own", "--ignore model.own"),
+        ({"model.mcore_customization_config.x": 1}, "model.mcore_customization_config.x", "layers of its own"),
+        ({"model.activation": "swigl"}, "model.activation", "swiglu"),
+        ({"trainer.precision": 64}, "trainer.precision", "bf16"),
+        ({"model.optim.name": "sgd"}, "model.optim.name", "fused_adam"),
+        ({"model.num_layers": "${later}"}, "model.num_layers", "filled in when the job starts"),
+        ({"model.tensor_model_parallel_size": 3}, "cluster.gpus", "trainer.num_nodes"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_place(convert, changes, key, said):
     with pytest.raises(SynclineError) as found:
-        convert(changed(**changes))
+        convert(changed(BASE, changes))
     first = found.value.diagnostics[0]
     assert first["key"].startswith(key) and said in json.dumps(first), first
     assert first["place"]["line"] > 0
@@ -232,10 +207,10 @@ def test_what_cannot_be_used_is_named_with_its_place(convert, changes, key, said
 
 
 def test_references_have_the_values_of_what_they_name(convert):
-    made = convert(changed(model__micro_batch_size="${model.num_moe_experts}", model__num_moe_experts=2))
+    made = convert(changed(BASE, {"model.micro_batch_size": "${model.num_moe_experts}", "model.num_moe_experts": 2}))
     assert made.job.job.micro_batch == 2
-    made = convert(changed(model__ffn_hidden_size="${multiply:4, ${.hidden_size}}"))
+    made = convert(changed(BASE, {"model.ffn_hidden_size": "${multiply:4, ${.hidden_size}}"}))
     assert made.job.architecture.ffn == 4 * 8192
-    made = convert(changed(model__hidden_size="${training.model.ffn_hidden_size}"))
+    made = convert(changed(BASE, {"model.hidden_size": "${training.model.ffn_hidden_size}"}))
     assert made.job.architecture.hidden == 28672
-    assert convert(changed(own=1), ignored=["own"]).left_out[AS_ASKED] == ("own: 1",)
+    assert convert(changed(BASE, {"own": 1}), ignored=["own"]).left_out[AS_ASKED] == ("own: 1",)

@@ -20,6 +20,7 @@ from syncline.models.architectures import named
 from syncline.validation import estimates, load
 from syncline.validation.folder import RUNS
 from tests.conftest import Cli
+from tests.jobs.settings import flat, named_in, names_of
 from tests.validation.rows import FOLDER
 
 LLAMA_8B = """
@@ -74,14 +75,6 @@ def toml(values):
     for section, inside in sections.items():
         lines += [f"[{section}]", *(f"{key} = {json.dumps(value)}" for key, value in inside.items())]
     return "\n".join(lines) + "\n"
-
-
-def flat(values, before=""):
-    for key, value in values.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{before}{key}.")
-        else:
-            yield f"{before}{key}", value
 
 
 BASE = dict(flat(tomllib.loads(LLAMA_8B)))
@@ -212,11 +205,10 @@ def test_no_key_is_dropped(tmp_path_factory, more):
     values = {**BASE, **more}
     file.write_text(toml(values))
     found = convert_torchtitan(str(file), gpus=64)
-    listed = [each.partition(" = ")[0] for some in found.left_out.values() for each in some]
-    assert sorted([*(each.partition(" = ")[0] for each in found.mapped), *listed]) == sorted(values)
+    assert named_in(found, " = ") == sorted(values)
     # A switch that is off changes nothing.
     off = {name for name, value in more.items() if value is False}
-    assert off <= {each.partition(" = ")[0] for each in found.left_out[WITHOUT_EFFECT]}
+    assert off <= set(names_of(found.left_out[WITHOUT_EFFECT], " = "))
     loud = {name for name in more if name in KEYS.not_modelled} - off
     assert loud <= {each.partition(" = ")[0] for each in found.left_out[NOT_MODELLED]}
 

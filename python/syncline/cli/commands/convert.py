@@ -15,7 +15,7 @@ from syncline.input.problem import cannot_write, error, exists_already, raise_er
 from syncline.terminal.streams import print_diagnostics, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from syncline.clusters.printed import Printed
 
@@ -57,7 +57,8 @@ def convert(
                 help="leave it out",
             )
         )
-    if given and not (ending in _SCENARIOS and _printed(path) is not None):
+    printed = _printed(path) if ending in _SCENARIOS else None
+    if given and printed is None:
         options = dict.fromkeys(given, True)
         refuse(options, "applies only to what a cluster prints", "leave it out")
     simai = _simai(path) if ending in _SCENARIOS else None
@@ -65,14 +66,15 @@ def convert(
         raise_errors(
             error(Code.BAD_VALUE, "--fabric applies only to converting a workload of SimAI", help="leave it out")
         )
+    notes: Sequence[str] = ()
     if simai is not None:
-        return _job(simai, target, fabric, force=force)
-    if path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
+        text, notes = _job(simai, ending, fabric)
+    elif path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
         text = _table(path, ending)
     elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
         text = _scenario(source, ending, Path(target).parent)
-    elif ending in _SCENARIOS and (printed := _printed(path)) is not None:
-        return _fabric(printed, target, given or {}, force=force)
+    elif printed is not None:
+        text, notes = _fabric(printed, ending, given or {})
     elif (path.suffix.lower(), ending) == (".xml", ".json"):
         plan, found = _core.msccl_to_plan(path)
         print_diagnostics(json.loads(found))
@@ -95,6 +97,8 @@ def convert(
         write_whole(target, text)
     except OSError as problem:
         raise_errors(cannot_write(target, problem))
+    for note in notes:
+        say(note)
     say(f"Wrote {target}")
     return 0
 
@@ -108,21 +112,13 @@ def _printed(path: Path) -> Printed | None:
     return recognise(path.as_posix())
 
 
-def _fabric(printed: Printed, target: str, options: Mapping[str, str], *, force: bool) -> int:
-    """Writes the fabric of a cluster from what it printed."""
+def _fabric(printed: Printed, ending: str, options: Mapping[str, str]) -> tuple[str, Sequence[str]]:
+    """The text of the fabric of a cluster from what it printed, and notes about it."""
     from syncline.clusters import Given
     from syncline.clusters import convert as call
 
-    made = call(printed, Given(dict(options)), as_json=Path(target).suffix.lower() == ".json")
-    _spare(printed.file, Path(target), force=force)
-    try:
-        write_whole(target, made.text)
-    except OSError as problem:
-        raise_errors(cannot_write(target, problem))
-    for note in made.notes:
-        say(note)
-    say(f"Wrote {target}")
-    return 0
+    made = call(printed, Given(dict(options)), as_json=ending == ".json")
+    return made.text, made.notes
 
 
 def _simai(path: Path) -> Printed | None:
@@ -134,8 +130,8 @@ def _simai(path: Path) -> Printed | None:
     return recognise(path.as_posix())
 
 
-def _job(printed: Printed, target: str, fabric: str | None, *, force: bool) -> int:
-    """Writes the scenario of a workload of SimAI."""
+def _job(printed: Printed, ending: str, fabric: str | None) -> tuple[str, Sequence[str]]:
+    """The text of the scenario of a workload of SimAI, and notes about it."""
     from syncline.input.dump import dump
     from syncline.simai import convert as call
 
@@ -149,16 +145,7 @@ def _job(printed: Printed, target: str, fabric: str | None, *, force: bool) -> i
             )
         )
     scenario = {**made.scenario, "fabric": {"file": fabric}}
-    _spare(printed.file, Path(target), force=force)
-    text = json.dumps(scenario, indent=1) + "\n" if Path(target).suffix.lower() == ".json" else dump(scenario)
-    try:
-        write_whole(target, text)
-    except OSError as problem:
-        raise_errors(cannot_write(target, problem))
-    for note in made.notes:
-        say(note)
-    say(f"Wrote {target}")
-    return 0
+    return json.dumps(scenario, indent=1) + "\n" if ending == ".json" else dump(scenario), made.notes
 
 
 def _spare(source: str, target: Path, *, force: bool) -> None:

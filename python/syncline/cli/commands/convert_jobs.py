@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
 from syncline.files import write_whole
@@ -13,7 +13,7 @@ from syncline.terminal.prose import lines
 from syncline.terminal.streams import console, say
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from syncline.jobs.converted import Converted
 
@@ -34,50 +34,28 @@ def megatron(source: Sequence[str], options: JobOptions, vocab: int | None, env:
     """Converts a script or arguments of Megatron-LM; returns the exit status."""
     from syncline.jobs.megatron.conversion import convert_megatron
 
-    require_writable(options.out, force=options.force)
-    variables = dict(_variable(each) for each in env)
-    found = convert_megatron(
-        source,
-        gpus=options.gpus,
-        accelerator=options.accelerator,
-        vocab=vocab,
-        environment=variables,
-        ignored=options.ignore,
-    )
-    return _written(found, options)
+    return _converted(convert_megatron, source, options, vocab=vocab, environment=dict(map(_variable, env)))
 
 
 def nemo(source: str, options: JobOptions, vocab: int | None) -> int:
     """Converts a YAML file of NeMo; returns the exit status."""
     from syncline.jobs.nemo.conversion import convert_nemo
 
-    require_writable(options.out, force=options.force)
-    found = convert_nemo(
-        source, gpus=options.gpus, accelerator=options.accelerator, vocab=vocab, ignored=options.ignore
-    )
-    return _written(found, options)
+    return _converted(convert_nemo, source, options, vocab=vocab)
 
 
 def bridge(source: str, options: JobOptions, vocab: int | None, model: str | None) -> int:
     """Converts a YAML file of Megatron-Bridge; returns the exit status."""
     from syncline.jobs.bridge.conversion import convert_bridge
 
-    require_writable(options.out, force=options.force)
-    found = convert_bridge(
-        source, gpus=options.gpus, accelerator=options.accelerator, vocab=vocab, model=model, ignored=options.ignore
-    )
-    return _written(found, options)
+    return _converted(convert_bridge, source, options, vocab=vocab, model=model)
 
 
 def torchtitan(source: str, options: JobOptions, model: str | None) -> int:
     """Converts a TOML file of torchtitan; returns the exit status."""
     from syncline.jobs.torchtitan.conversion import convert_torchtitan
 
-    require_writable(options.out, force=options.force)
-    found = convert_torchtitan(
-        source, gpus=options.gpus, accelerator=options.accelerator, model=model, ignored=options.ignore
-    )
-    return _written(found, options)
+    return _converted(convert_torchtitan, source, options, model=model)
 
 
 def _variable(text: str) -> tuple[str, str]:
@@ -89,10 +67,12 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _written(found: Converted, options: JobOptions) -> int:
-    """Writes the job file, and says what of the settings is not in it."""
+def _converted(convert: Callable[..., Converted], source: str | Sequence[str], options: JobOptions, **more: Any) -> int:
+    """Converts a source, writes the job file, and says what of the settings is not in it."""
     from syncline.jobs.converted import WITHOUT_EFFECT
 
+    require_writable(options.out, force=options.force)
+    found = convert(source, gpus=options.gpus, accelerator=options.accelerator, ignored=options.ignore, **more)
     try:
         write_whole(options.out, found.text)
     except OSError as problem:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.jobs.keys import Keys, read_keys
 from syncline.jobs.megatron.arguments import arguments
-from syncline.jobs.settings import Setting
+from syncline.jobs.megatron.renamed import Renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from syncline.jobs.settings import Settings
+    from syncline.jobs.settings import Setting, Settings
 
 FILE = "bridge-keys.yaml"
 RECIPES: Mapping[str, tuple[str, str | None]] = {
@@ -66,13 +66,8 @@ def keys() -> Keys:
 
 def megatron(settings: Settings) -> dict[str, Setting]:
     """The settings as those of Megatron-LM by the names of its arguments; notes problems."""
-    found: dict[str, Setting] = {}
-
-    def put(name: str, key: str, *, value: Any = True) -> None:
-        given = settings.found[key]
-        settings.used.add(key)
-        found[name] = Setting(value, given.said, given.mark, given.unknown)
-
+    renamed = Renamed(settings)
+    put, found = renamed.put, renamed.found
     names = {**{f"model.{name.replace('-', '_')}": name for name in arguments().mapped}, **_UNLIKE}
     for key, name in names.items():
         if key in _SPECIAL or not settings.has(key):
@@ -95,25 +90,26 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     settings.used.add("tokenizer.vocab_size")
     if settings.has("model.should_pad_vocab") and not settings.flag("model.should_pad_vocab"):
         put("no-pad-vocab-size", "model.should_pad_vocab")
-    _layout(settings, found)
-    _precision(settings, put)
-    _exchange(settings, put)
-    _overlap(settings, put, found)
+    _layout(renamed)
+    _precision(renamed)
+    _exchange(renamed)
+    _overlap(renamed)
     return found
 
 
-def _layout(settings: Settings, found: dict[str, Setting]) -> None:
+def _layout(renamed: Renamed) -> None:
     """A layout as lists of words is one of letters."""
+    settings = renamed.given
     key, name = "model.pipeline_model_parallel_layout", "pipeline-model-parallel-layout"
     value = settings.found[key].value if settings.has(key) else None
     letters = {"embedding": "E", "decoder": "t", "mtp": "m", "loss": "L"}
     if isinstance(value, list) and all(isinstance(each, list) and set(each) <= set(letters) for each in value):
-        given = settings.found[key]
         text = "|".join("".join(letters[each] for each in part) for part in value)
-        found[name] = Setting(text, given.said, given.mark)
+        renamed.put(name, key, value=text)
 
 
-def _precision(settings: Settings, put: Any) -> None:
+def _precision(renamed: Renamed) -> None:
+    settings, put = renamed.given, renamed.put
     recipe = settings.word("mixed_precision", *RECIPES) if settings.has("mixed_precision") else None
     if recipe is not None:
         half, narrow = RECIPES[recipe]
@@ -140,7 +136,8 @@ def _precision(settings: Settings, put: Any) -> None:
     settings.raw("mixed_precision.fp8_recipe")
 
 
-def _exchange(settings: Settings, put: Any) -> None:
+def _exchange(renamed: Renamed) -> None:
+    settings, put = renamed.given, renamed.put
     for key in ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer"):
         if settings.flag(key):
             put("use-distributed-optimizer", key)
@@ -154,8 +151,9 @@ def _exchange(settings: Settings, put: Any) -> None:
         put("accumulate-allreduce-grads-in-fp32" if on else "grad-reduce-in-bf16", wide[0])
 
 
-def _overlap(settings: Settings, put: Any, found: dict[str, Setting]) -> None:
+def _overlap(renamed: Renamed) -> None:
     """``comm_overlap`` replaces what ``model`` and ``ddp`` say."""
+    settings, put = renamed.given, renamed.put
     for name, below in (
         ("tp_comm_overlap", "model.tp_comm_overlap"),
         ("overlap_grad_reduce", "ddp.overlap_grad_reduce"),
@@ -166,7 +164,7 @@ def _overlap(settings: Settings, put: Any, found: dict[str, Setting]) -> None:
         key = above if settings.raw(above) is not None else below
         argument = name.replace("_", "-")
         settings.used.add(below)
-        found.pop(argument, None)
+        renamed.found.pop(argument, None)
         if settings.flag(key):
             put(argument, key)
     above, below = "comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm"

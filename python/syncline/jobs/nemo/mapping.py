@@ -5,14 +5,14 @@ Defaults and rules are those of NeMo 1 (``MegatronGPTModel`` and ``NLPDDPStrateg
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from syncline.jobs.settings import Setting
+from syncline.jobs.megatron.renamed import Renamed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from syncline.jobs.settings import Settings
+    from syncline.jobs.settings import Setting, Settings
 
 SAME: Mapping[str, str] = {
     "model.micro_batch_size": "micro-batch-size",
@@ -66,15 +66,8 @@ OPTIMIZERS: Mapping[str, bool] = {
 
 def megatron(settings: Settings) -> dict[str, Setting]:
     """The settings as those of Megatron-LM by the names of its arguments; notes problems."""
-    found: dict[str, Setting] = {}
-
-    def put(name: str, key: str, *, value: Any = True) -> None:
-        given = settings.found[key]
-        found[name] = Setting(value, given.said, given.mark, given.unknown)
-
-    def default(name: str, why: str, *, value: Any = True) -> None:
-        found[name] = Setting(value, why, None)
-
+    renamed = Renamed(settings)
+    put, default = renamed.put, renamed.default
     for key, name in SAME.items():
         settings.used.add(key)
         if settings.has(key) and not settings.found[key].off and (key not in _ZERO or settings.found[key].value != 0):
@@ -92,10 +85,10 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     shared = settings.raw("model.share_embeddings_and_output_weights")
     if shared is False:
         put("untie-embeddings-and-output-weights", "model.share_embeddings_and_output_weights")
-    if settings.has("model.position_embedding_type") and found.get("position-embedding-type") is None:
+    if settings.has("model.position_embedding_type") and "position-embedding-type" not in renamed.found:
         settings.bad("model.position_embedding_type", "rope, learned_absolute, alibi")
-    _precision(settings, put)
-    _optimizer(settings, put)
+    _precision(renamed)
+    _optimizer(renamed)
     overlaps = settings.flag("model.overlap_p2p_comm")
     if settings.has("model.overlap_p2p_comm") and not overlaps:
         put("no-overlap-p2p-communication", "model.overlap_p2p_comm")
@@ -106,10 +99,11 @@ def megatron(settings: Settings) -> dict[str, Setting]:
         put("use-flash-attn", "model.use_flash_attention")
     elif not engine and not settings.flag("model.mcore_gpt"):
         default("transformer-impl", "default of NeMo without Transformer Engine", value="local")
-    return found
+    return renamed.found
 
 
-def _precision(settings: Settings, put: Any) -> None:
+def _precision(renamed: Renamed) -> None:
+    settings, put = renamed.given, renamed.put
     name = "trainer.precision"
     kind = str(settings.raw(name) or "32").removesuffix("-mixed").removesuffix("-true")
     if kind in ("bf16", "16", "fp16"):
@@ -123,7 +117,8 @@ def _precision(settings: Settings, put: Any) -> None:
         put("fp8-format", "model.fp8", value="hybrid" if hybrid or not e4m3 else "e4m3")
 
 
-def _optimizer(settings: Settings, put: Any) -> None:
+def _optimizer(renamed: Renamed) -> None:
+    settings, put = renamed.given, renamed.put
     name = settings.word("model.optim.name", *OPTIMIZERS, default="fused_adam")
     if settings.flag("model.fsdp"):
         strategy = settings.word("model.fsdp_sharding_strategy", "full", "grad", default="full")
