@@ -3,5 +3,5 @@
 - :mod:`~syncline.jobs.megatron.arguments`: arguments by name, with the number of their values and their effect;
 - :mod:`~syncline.jobs.megatron.mapping`: which key of a job file each becomes;
 - :mod:`~syncline.jobs.megatron.pipeline_layout`: layers of stages as a text;
-- :mod:`~syncline.jobs.megatron.renamed`: settings of NeMo and Megatron-Bridge, which train with Megatron Core, as arguments.
+- :mod:`~syncline.jobs.megatron.renamed`: settings of NeMo and Megatron-Bridge by names of these arguments.
 """
