@@ -1,5 +1,7 @@
-"""Clusters: what their tools print, as fabrics.
+"""Clusters by name, and what their tools print, as fabrics.
 
+- :mod:`~syncline.clusters.known`: clusters as data, each with its source;
+- :mod:`~syncline.clusters.size`: the fabric of a number of their accelerators;
 - :mod:`~syncline.clusters.printed`: a printed text, and errors that name its lines and columns;
 - :mod:`~syncline.clusters.given`: rates and numbers that a user adds to what was printed;
 - :mod:`~syncline.clusters.machine`: a machine of GPUs, network interfaces, PCIe switches and processors;
@@ -11,6 +13,7 @@
 - :mod:`~syncline.clusters.regular`: a network as a family of fabrics, if it is regular;
 - :mod:`~syncline.clusters.infiniband`: reads ``ibnetdiscover``;
 - :mod:`~syncline.clusters.slurm`: reads Slurm's ``topology.conf``;
+- :mod:`~syncline.clusters.simai`: reads topologies of SimAI;
 - :mod:`~syncline.clusters.conversion`: recognises a text, and converts it into a fabric.
 """
 

@@ -5,6 +5,7 @@
 - :mod:`~syncline.estimate.job`: how they are trained: mesh, batches, precision, recomputation, overlap;
 - :mod:`~syncline.estimate.software`: constants of the software that trains;
 - :mod:`~syncline.estimate.fitting`: what would make a job fit into memory;
+- :mod:`~syncline.estimate.switches`: settings of the software that would make a job with experts faster;
 - :mod:`~syncline.estimate.error_bars`: how far estimates were from measured steps of jobs that are alike;
 - :mod:`~syncline.estimate.measures`: tokens a second and MFU of a step;
 - :mod:`~syncline.estimate.screen`: parts of a step and kinds of memory as tables.

@@ -5,17 +5,22 @@
 - :mod:`~syncline.validation.checks`: what is impossible about a row, and the nearest value that works;
 - :mod:`~syncline.validation.folder`: reads all of these;
 - :mod:`~syncline.validation.prediction`: what a predictor is, and calibration with a model left out;
+- :mod:`~syncline.validation.estimates`: the predictor that estimates steps in closed form;
+- :mod:`~syncline.validation.calibration`: fits its constants of software to rows;
 - :mod:`~syncline.validation.outcome`: rows with predictions, errors, and how often fits were predicted right;
 - :mod:`~syncline.validation.groups`: groups of rows, and their bars;
 - :mod:`~syncline.validation.cells`: whether the fastest configuration is found;
 - :mod:`~syncline.validation.collectives`: measured collectives against the times that machines predict for them;
+- :mod:`~syncline.validation.collectives_simulated`: against those that simulations take;
+- :mod:`~syncline.validation.collectives_screen` and :mod:`~syncline.validation.collectives_drawing`: both on a
+  terminal, and as scatter plots;
 - :mod:`~syncline.validation.figures`: all figures, and outliers;
 - :mod:`~syncline.validation.alike_rows`: errors of rows that are alike, which estimates show as error bars;
 - :mod:`~syncline.validation.kept`: figures that a repository keeps, so that they do not get worse;
 - :mod:`~syncline.validation.screen`, :mod:`~syncline.validation.page` and :mod:`~syncline.validation.drawing`: the
   figures on a terminal, as HTML, and as scatter plots.
 
-The predictor is an argument: this package predicts nothing.
+Comparisons take the predictor as an argument, so that another one can be compared on the same rows.
 """
 
 from __future__ import annotations

@@ -225,28 +225,34 @@ def _experts(settings: Settings, layers: int, ffn: int) -> None:
     if shared:
         settings.put("model.experts.shared_ffn", shared, "moe-shared-expert-intermediate-size")
     if frequency is not None:
-        dense = _first_dense(frequency, layers)
-        if dense is None:
+        found = _layers_with_experts(frequency, layers)
+        if found is None:
             settings.bad("moe-layer-freq", "some dense layers and then layers with experts, such as [0]*3+[1]*58, or 1")
-        elif isinstance(dense, tuple):
-            settings.put("model.experts.every", dense[0], "moe-layer-freq")
-        elif dense:
-            settings.put("model.experts.dense_layers", dense, "moe-layer-freq")
+        else:
+            for key, value in found.items():
+                settings.put(f"model.experts.{key}", value, "moe-layer-freq")
 
 
-def _first_dense(frequency: Any, layers: int) -> int | tuple[int] | None:
-    """How many first layers have no experts; a pair with every how many-th layer has them; None if it is neither."""
+def _layers_with_experts(frequency: Any, layers: int) -> dict[str, int] | None:
+    """The keys ``every`` or ``dense_layers`` of a frequency; empty if all layers have experts; None if neither fits.
+
+    A number ``n`` stands for every ``n``-th layer; a list has 1 for each layer with experts, and 0 for each other one.
+    """
     if isinstance(frequency, str):
         try:
             frequency = _pattern(ast.parse(frequency.strip(), mode="eval").body)
         except (SyntaxError, ValueError, RecursionError):
             return None
     if isinstance(frequency, int):
-        return None if frequency < 1 or layers % frequency else 0 if frequency == 1 else (frequency,)
+        if frequency < 1 or layers % frequency:
+            return None
+        return {} if frequency == 1 else {"every": frequency}
     if not isinstance(frequency, (list, tuple)) or set(frequency) - {0, 1}:
         return None
     dense = next((index for index, each in enumerate(frequency) if each), len(frequency))
-    return dense if len(frequency) == layers and all(frequency[dense:]) and dense < layers else None
+    if len(frequency) != layers or not all(frequency[dense:]) or dense >= layers:
+        return None
+    return {"dense_layers": dense} if dense else {}
 
 
 def _pattern(node: ast.expr) -> Any:
