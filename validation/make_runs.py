@@ -595,7 +595,9 @@ def nemo(folder: Path) -> list[Row]:
                 reason = "virtual stages are not published"
             elif "[^gpt-oss-note]" in at["model_tflops_per_gpu"]:
                 reason = "its source notes a regression of this container (cudnn-frontend issue 256)"
-            offload = "activations" if fsdp > 1 and model == "llama3-70b" and cluster.startswith("gb") else ""
+            # `cpu_offloading_num_layers` of scripts/performance/configs/llama/llama3_workload_base_configs.py.
+            offloaded = fsdp > 1 and model == "llama3-70b" and cluster.startswith("gb")
+            offload = ("40 layers" if cluster.startswith("gb200") else "20 layers") if offloaded else ""
             rows.append(
                 made(
                     *(dataset, at, model, cluster, whole(at["gpus"])),
@@ -809,7 +811,7 @@ def model_zoo(folder: Path) -> list[Row]:
                 sequence=sequence,
                 precision=at["Precision"].lower() or "bf16",
                 recompute=None,
-                offload="activations" if "offloading" in at["Notes"] else "",
+                offload="expert_fc1 moe_act" if "offloading" in at["Notes"] else "",
                 # Its commands: HybridEP and graphs of attention, router and preprocessing; overlap with MXFP8.
                 graphs="" if h100 else "partial",
                 dispatcher="" if h100 else "fused",
@@ -1005,7 +1007,6 @@ def mosaic(folder: Path) -> list[Row]:
             attention="flash-attention-2"
             if "Large Scale" in at["section"] and at["model"] not in ("MPT-13b", "MPT-30b")
             else "triton",
-            offload="activations" if at["cpu_offload"] == "True" else "",
             overlap_gradients="yes",
             overlap_parameters="yes",
             step_s=float(at["step_time_s_derived"]),

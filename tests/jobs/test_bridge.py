@@ -154,6 +154,23 @@ def test_gradients_and_adapters(convert):
         convert(changed(BASE, {"peft": {"dim": 8, "target_modules": ["linear_fc1"]}}))
 
 
+def test_layers_modules_and_states_of_the_optimizer_are_offloaded(convert):
+    def offload(changes):
+        found = convert(changed(BASE, changes)).job.job.offload
+        return found.layers, found.modules, found.optimizer
+
+    assert offload({}) == (0, [], 0.0)
+    assert offload({"model.cpu_offloading": True, "model.cpu_offloading_num_layers": 3}) == (3, [], 0.0)
+    assert offload({"model.cpu_offloading": False, "model.cpu_offloading_num_layers": 3}) == (0, [], 0.0)
+    weights = {"model.cpu_offloading": True, "model.cpu_offloading_activations": False}
+    assert offload({**weights, "model.cpu_offloading_num_layers": 3}) == (0, [], 0.0)
+    fine = {"model.fine_grained_activation_offloading": True, "model.offload_modules": ["core_attn", "mlp_norm"]}
+    assert offload(fine) == (0, ["core_attention", "mlp_norm"], 0.0)
+    states = {"optimizer.optimizer_cpu_offload": True}
+    assert offload(states) == (0, [], 0.0)
+    assert offload({**states, "optimizer.optimizer_offload_fraction": 0.5}) == (0, [], 0.5)
+
+
 def test_layouts_are_lists_of_words(convert):
     layout = [["embedding", *["decoder"] * 16], [*["decoder"] * 16, "loss"]]
     found = convert(

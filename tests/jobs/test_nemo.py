@@ -135,6 +135,8 @@ CHANGED = {
     "model.moe_token_dispatcher_type": {"model.num_moe_experts": 8, "model.moe_token_dispatcher_type": "flex"},
     "model.fsdp": {"model.fsdp": True},
     "model.fsdp_sharding_strategy": {"model.fsdp": True, "model.fsdp_sharding_strategy": "grad"},
+    "model.cpu_offloading": {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": 2},
+    "model.cpu_offloading_num_layers": {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": 2},
 }
 SAME_JOB = {"model.fp8_hybrid", "model.fp8_e4m3"}
 """Formats of 8 bits take the same time."""

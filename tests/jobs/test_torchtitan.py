@@ -121,6 +121,7 @@ CHANGED = {
     "training.batch_size": {"training.local_batch_size": None, "training.batch_size": 4},
     "training.global_batch_size": {"training.global_batch_size": 256},
     "training.seq_len": {"training.seq_len": 4096},
+    "training.enable_cpu_offload": {"training.enable_cpu_offload": True},
     "training.mixed_precision_param": {"training.mixed_precision_param": "float32"},
     "parallelism.data_parallel_replicate_degree": {"parallelism.data_parallel_replicate_degree": 8},
     "parallelism.data_parallel_shard_degree": {"parallelism.data_parallel_shard_degree": 32},

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from syncline.codes import Code
-from syncline.estimate import Job, Overlap, of_cluster
+from syncline.estimate import Job, Offload, Overlap, of_cluster
 from syncline.estimate import estimator as estimated
 from syncline.estimate import software as stacks
 from syncline.input.problem import error, raise_errors
@@ -72,7 +72,18 @@ def job(run: Run) -> Job:
         narrow_output=bool(run.narrow_output),
         adapters=run.lora or (16 if run.task == "lora" else None),
         adapted=_ADAPTED.get(run.dataset, "all"),
+        offload=_offload(run),
     )
+
+
+def _offload(run: Run) -> Offload:
+    """What a run has in the host's memory: the activations of some layers, or inputs of modules."""
+    if run.offload is None:
+        return Offload()
+    words = run.offload.split()
+    if words[-1] == "layers":
+        return Offload(layers=int(words[0]))
+    return Offload.model_validate({"modules": words})
 
 
 def _modules(run: Run) -> list[Module]:
@@ -123,8 +134,8 @@ MEMORY: Mapping[str, tuple[str, int | None]] = {
 
 def predicted(run: Run, cluster: Cluster, estimate: _core.Estimator, software: Software) -> Prediction:
     """The step of a run with given constants, and its memory."""
-    parts, _ = estimate.step(software.model_dump_json())
     framework = run.framework or "megatron"
+    parts, _ = estimate.step(software.model_dump_json(), framework)
     capacity = cluster.memory_bytes or math.inf
     kind, stage = MEMORY.get(run.dataset, ("total", None))
     whole = estimate.memory(framework)[0]["total"]

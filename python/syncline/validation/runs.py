@@ -62,7 +62,7 @@ class Run(Strict):
     attention: Literal["flash", "unfused", "triton", "flash-attention-2", "cudnn"] = "flash"
     optimizer: Literal["adam"] = "adam"
     lora: Count | None = None
-    offload: Literal["activations"] | None = None
+    offload: Annotated[str, Field(pattern=r"^([1-9][0-9]* layers|[a-z_0-9]+( [a-z_0-9]+)*)$")] | None = None
     overlap_tp: bool | None = None
     overlap_gradients: bool | None = None
     overlap_parameters: bool | None = None

@@ -40,6 +40,9 @@ _UNLIKE = {
     "ddp.data_parallel_sharding_strategy": "data-parallel-sharding-strategy",
     "ddp.num_distributed_optimizer_instances": "num-distributed-optimizer-instances",
     "optimizer.optimizer": "optimizer",
+    "optimizer.optimizer_cpu_offload": "optimizer-cpu-offload",
+    "optimizer.optimizer_offload_fraction": "optimizer-offload-fraction",
+    "optimizer.overlap_cpu_optimizer_d2h_h2d": "overlap-cpu-optimizer-d2h-h2d",
 }
 """Keys of other names than the argument's."""
 _SPECIAL = frozenset(
@@ -75,6 +78,7 @@ def megatron(settings: Settings) -> dict[str, Setting]:
         settings.used.add(key)
         if not settings.found[key].off:
             put(name, key, value=settings.found[key].value)
+    _offload(renamed)
     heads, groups = settings.whole("model.num_attention_heads"), settings.whole("model.num_query_groups")
     if groups is not None and groups != heads:
         put("group-query-attention", "model.num_query_groups")
@@ -95,6 +99,16 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     _exchange(renamed)
     _overlap(renamed)
     return found
+
+
+def _offload(renamed: Renamed) -> None:
+    """Layers need their switch, and a part of the optimizer is 0 by default (``OptimizerConfig``)."""
+    settings, found = renamed.given, renamed.found
+    kept = settings.has("model.cpu_offloading_activations") and not settings.flag("model.cpu_offloading_activations")
+    if not settings.flag("model.cpu_offloading") or kept:
+        found.pop("cpu-offloading-num-layers", None)
+    if "optimizer-cpu-offload" in found and "optimizer-offload-fraction" not in found:
+        renamed.default("optimizer-offload-fraction", "default of Megatron-Bridge", value=0.0)
 
 
 def _layout(renamed: Renamed) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from syncline.input.problem import nearest
 from syncline.jobs.megatron.arguments import arguments
 from syncline.jobs.megatron.pipeline_layout import chunks, split_of
 
@@ -428,6 +429,7 @@ def _batch(settings: Settings, given: Given, tensor: int) -> None:
 def _training(settings: Settings) -> None:
     _precision(settings)
     _recompute(settings)
+    _offload(settings)
     backend = settings.word("attention-backend", "auto", "flash", "fused", "unfused", "local")
     flash = settings.flag("use-flash-attn")
     implementation = settings.word("transformer-impl")
@@ -514,6 +516,51 @@ _MODULES: Mapping[str, str] = {
     **{name: name for name in ("layernorm", "mla_up_proj", "mlp", "moe", "moe_act", "shared_experts")},
 }
 """Parts of layers that selective recomputation of Megatron Core recomputes, and their names in job files."""
+
+
+def _offload(settings: Settings) -> None:
+    """What lies in the host's memory."""
+    layers, kept = (
+        settings.whole("cpu-offloading-num-layers", 0, least=0),
+        settings.flag("no-cpu-offloading-activations"),
+    )
+    if layers and not kept:
+        settings.put("offload.layers", layers, "cpu-offloading-num-layers", "no-cpu-offloading-activations")
+    modules = settings.raw("offload-modules")
+    if settings.flag("fine-grained-activation-offloading"):
+        words = [
+            str(each) for each in (modules if isinstance(modules, (list, tuple)) else [modules] if modules else [])
+        ]
+        given = [part for each in words for part in each.replace(",", " ").split()]
+        if unknown := [each for each in given if each not in _INPUTS]:
+            settings.problem(
+                "offload-modules",
+                "not modules whose inputs can be offloaded",
+                allowed=", ".join(_INPUTS),
+                near=nearest(unknown[0], list(_INPUTS)),
+            )
+        elif not given:
+            settings.problem(
+                "fine-grained-activation-offloading", "no modules to offload", help="add --offload-modules expert_fc1"
+            )
+        else:
+            chosen = list(dict.fromkeys(each for word in given for each in _INPUTS[word]))
+            settings.put("offload.modules", chosen, "fine-grained-activation-offloading", "offload-modules")
+    part = settings.number("optimizer-offload-fraction", 1.0)
+    beside = settings.flag("overlap-cpu-optimizer-d2h-h2d")
+    if settings.flag("optimizer-cpu-offload"):
+        note = "" if settings.has("optimizer-offload-fraction") else f"default of {settings.software}"
+        settings.put("offload.optimizer", part, "optimizer-cpu-offload", "optimizer-offload-fraction", note=note)
+        if beside:
+            settings.put("overlap.optimizer", beside, "overlap-cpu-optimizer-d2h-h2d")
+
+
+_INPUTS: Mapping[str, tuple[str, ...]] = {
+    "core_attn": ("core_attention",),
+    "fused_group_mlp": ("expert_fc1", "moe_act"),
+    **{name: (name,) for name in ("attn_norm", "qkv_linear", "attn_proj", "mlp_norm", "expert_fc1", "moe_act")},
+}
+"""Modules of Megatron Core whose inputs can be offloaded, and their names in job files."""
 
 
 def _kernels(settings: Settings) -> None:

@@ -46,9 +46,14 @@ SAME: Mapping[str, str] = {
     "model.tokenizer.type": "tokenizer-type",
     "model.moe_token_dispatcher_type": "moe-token-dispatcher-type",
     "model.enable_cuda_graph": "enable-cuda-graph",
+    "model.cpu_offloading_num_layers": "cpu-offloading-num-layers",
 }
 """Keys whose values are those of an argument of Megatron-LM."""
-_ZERO = ("model.activations_checkpoint_num_layers", "model.override_vocab_size")
+_ZERO = (
+    "model.activations_checkpoint_num_layers",
+    "model.override_vocab_size",
+    "model.cpu_offloading_num_layers",
+)
 """Keys of which 0 means that they are absent."""
 GATED = ("swiglu", "fast-swiglu", "geglu", "fast-geglu", "reglu", "fast-reglu")
 PLAIN = ("gelu", "approx-gelu", "openai-gelu", "relu", "squared-relu", "silu", "swish", "tanh")
@@ -75,6 +80,8 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     for key in ("model.hidden_dropout", "model.attention_dropout"):
         if not settings.has(key):
             default(SAME[key], "default of NeMo: 0.1", value=0.1)
+    if not settings.flag("model.cpu_offloading"):
+        renamed.found.pop("cpu-offloading-num-layers", None)
     groups = settings.whole("model.num_query_groups")
     if groups is not None:
         put("group-query-attention", "model.num_query_groups")

@@ -271,6 +271,11 @@ def _recompute(settings: Settings) -> None:
 
 
 def _overlap(settings: Settings, exchanges: bool) -> None:  # noqa: FBT001 - private
+    if settings.flag("training.enable_cpu_offload"):
+        settings.put("offload.optimizer", 1.0, "training.enable_cpu_offload")
+        settings.warnings.append(
+            "training.enable_cpu_offload: estimates keep sharded parameters and gradients on the accelerator"
+        )
     tensor = settings.flag("parallelism.enable_async_tensor_parallel")
     settings.put("overlap.tensor", tensor, "parallelism.enable_async_tensor_parallel")
     settings.put("overlap.gradients", exchanges, note="FSDP reduces gradients during the backward pass")
