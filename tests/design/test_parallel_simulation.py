@@ -74,7 +74,6 @@ def test_the_best_of_all_numbers_are_simulated_in_their_order():
     ("how", "words"),
     [
         ({"pipeline": 2, "schedule": "zb-h1", "micro_batches": 4}, "schedule zb-h1"),
-        ({"data": 8, "zero": 3, "shard_group": 8}, "ZeRO-3"),
         ({}, "one accelerator"),
     ],
 )

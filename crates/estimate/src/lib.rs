@@ -15,6 +15,7 @@
 //! - [`exchange`]: gradients and parameters among data-parallel ranks;
 //! - [`step`]: all of this put together, and where the time goes;
 //! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
+//! - [`blocks`]: the blocks of a job one by one, for simulations;
 //! - [`profile`]: the step of one job in detail: turns, memory over the step, communication, kernels;
 //! - [`search`]: all ways to divide a model, by the time of a step;
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
@@ -27,6 +28,7 @@
 
 pub mod activations;
 mod adapters;
+pub mod blocks;
 pub mod check;
 pub mod exchange;
 pub mod job;
@@ -44,6 +46,7 @@ pub mod stages;
 pub mod step;
 pub mod work;
 
+pub use blocks::{Blocks, blocks};
 pub use job::{
     Adapted, Dispatcher, Graphs, Input, Inputs, Job, Module, Modules, Offload, Overlap, Precision, Recompute,
     RecomputeMethod, Schedule, Split,

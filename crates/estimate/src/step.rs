@@ -58,20 +58,20 @@ impl Step {
 
 /// Times of embedding and output, in seconds.
 #[derive(Clone, Copy, Debug)]
-struct Ends {
-    embedding: End,
-    output: End,
+pub(crate) struct Ends {
+    pub(crate) embedding: End,
+    pub(crate) output: End,
 }
 
 /// Times of one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-struct End {
+pub(crate) struct End {
     /// Both passes.
-    seconds: f64,
+    pub(crate) seconds: f64,
     /// Of these, the forward pass.
-    forward: f64,
+    pub(crate) forward: f64,
     /// And the gradients of weights.
-    weight: f64,
+    pub(crate) weight: f64,
 }
 
 /// One micro-batch in some blocks.
@@ -287,7 +287,7 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     /// Embedding and output of a micro-batch, forward and backward.
-    fn ends(&self) -> Ends {
+    pub(crate) fn ends(&self) -> Ends {
         let (job, tokens) = (self.job, self.job.tokens());
         let vocab = self.model.vocab.div_ceil(u64::from(job.tensor));
         let hidden = self.model.hidden;
@@ -313,14 +313,19 @@ impl<C: Costs> Setting<'_, C> {
         }
     }
 
+    /// Bytes of a message of one micro-batch to the next stage.
+    pub(crate) const fn message_bytes(&self) -> u64 {
+        let parts = if self.job.sequence_parallel { self.job.tensor as u64 } else { 1 };
+        self.job.tokens() * self.model.hidden * 2 / parts
+    }
+
     /// A message of one micro-batch to the next stage.
     pub(crate) fn message_s(&self) -> f64 {
         let job = self.job;
         if job.pipeline < 2 {
             return 0.0;
         }
-        let parts = if job.sequence_parallel { u64::from(job.tensor) } else { 1 };
-        let bytes = (job.tokens() * self.model.hidden * 2 / parts) as f64;
+        let bytes = self.message_bytes() as f64;
         // The slowest message counts: if stages lie in several domains, one between two of them.
         let (stride, domain) = (job.stage_ranks(), self.domain());
         let group = if stride * job.pipeline > domain {

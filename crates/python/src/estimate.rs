@@ -11,7 +11,7 @@ use syncline_estimate::schedule::run::{ChunkTimes, timeline};
 use syncline_estimate::schedule::{Place, places};
 use syncline_estimate::search::{Space, search};
 use syncline_estimate::{
-    Cluster, Job, Measured, Memory, MemorySoftware, Model, Software, Step, check, estimate, memory,
+    Cluster, Job, Measured, Memory, MemorySoftware, Model, Software, Step, blocks, check, estimate, memory,
     memory_by_stage, profile,
 };
 use syncline_kernels::Kernels;
@@ -91,6 +91,13 @@ impl Estimator {
     fn profile(&self, software: &str, framework: &str) -> PyResult<String> {
         let software = constants(software, framework)?;
         let found = profile(&self.model, &self.job, self.cluster, &software, &software.memory, &self.costs);
+        serde_json::to_string(&found).map_err(|error| PyValueError::new_err(problem(&error)))
+    }
+
+    /// The blocks of the job one by one, as JSON: the type `Blocks` of the crate `estimate`.
+    fn blocks(&self, software: &str) -> PyResult<String> {
+        let software: Software = read(software)?;
+        let found = blocks(&self.model, &self.job, self.cluster, &software, &self.costs);
         serde_json::to_string(&found).map_err(|error| PyValueError::new_err(problem(&error)))
     }
 

@@ -16,6 +16,7 @@ from syncline.input.problem import error, exception, nearest
 from syncline.input.units import bytes_per_s
 from syncline.kernels.models import load as load_models
 from syncline.models import ModelError, accelerators
+from syncline.nccl import Machine as NcclMachine
 from syncline.nccl import load as load_nccl
 from syncline.nccl.machine import to_core
 
@@ -185,11 +186,23 @@ class Machine:
             host = {"to_host": self.host.to_host, "to_device": self.host.to_device, "update": update}
         return json.dumps({"domain": self.used or self.domain, "sustained": sustained, "host": host})
 
+    @property
+    def nccl_name(self) -> str:
+        """The machine of NCCL, by its name, or its file."""
+        return self.nccl or MEASURED[self.accelerator].nccl
+
+    @property
+    def nccl_machine(self) -> NcclMachine:
+        """NCCL within a domain, and on this cluster's network."""
+        content = load_nccl(self.nccl_name).content
+        if content.network is None:
+            return NcclMachine(content)
+        rate = f"{round(self.nic_bytes_per_s)}B/s"
+        own = {"gpus": self.domain, "nics": self.domain, "nic_rate": rate}
+        return NcclMachine(content.model_copy(update={"network": content.network.model_copy(update=own)}))
+
     def _nccl(self) -> str:
-        """NCCL's constants within a domain, and this cluster's network."""
-        machine = to_core(load_nccl(self.nccl or MEASURED[self.accelerator].nccl).content)
-        own = {"gpus": self.domain, "nics": self.domain, "nic_rate": self.nic_bytes_per_s}
-        return json.dumps({**machine, "network": {**machine["network"], **own}})
+        return json.dumps(to_core(self.nccl_machine.content))
 
 
 def machine(

@@ -7,8 +7,9 @@
 //! - *Axes.* A group lies along axes within a node ([`Nodes`]) and between nodes. Channels of NCCL leave a node over every
 //!   interface. So reduce-scatter and all-gather run within nodes, and the rest between GPUs of equal number in their
 //!   nodes. All-to-alls go to the GPU with the receiver's number first (PXN), and then between nodes.
-//! - *Algorithms.* Rings are rings. What has few hops is an exchange between all: sends, NVLS (switches sum and multicast),
-//!   trees and PAT. It takes as many bytes on each link as in NCCL ([`Pace::wire`]).
+//! - *Algorithms.* Rings are rings. What has few hops is an exchange between all: sends, NVLS (switches sum and multicast)
+//!   and trees. It takes as many bytes on each link as in NCCL ([`Pace::wire`]). PAT sends to one rank after the other, as a
+//!   ring does, if the latency of links leaves time for that: so it takes no more than its part of links that it shares.
 //! - *Pieces and pace* (`pieces`). NCCL overlaps transfers within nodes and between nodes. Data is cut into as few pieces
 //!   as links need to do so; a queue works on one piece at a time. Each phase gets the time that its links need, and a
 //!   share of the rest by its latency and transfer in the model. The messages of a phase share its time evenly.
@@ -277,10 +278,16 @@ impl Planner<'_> {
         let parts = estimate.parts;
         let stage = |&phase: &Phase| {
             let part = nodes.parts[phase.axis];
+            let (axis, weight) = (role.axes[part.axis], weights[phase.axis]);
+            let (rate, link_latency_s) = self.link(role, weight, phase.size);
             let ring = match estimate.algorithm {
                 Choice::Ring => true,
                 Choice::Tree => !part.far,
-                Choice::Nvls | Choice::NvlsTree | Choice::Pat | Choice::Sends | Choice::Local => false,
+                Choice::Pat => {
+                    let links_s = f64::from(rounds(&phase, true)) * link_latency_s + bytes(&phase) / rate;
+                    links_s <= estimate.seconds()
+                }
+                Choice::Nvls | Choice::NvlsTree | Choice::Sends | Choice::Local => false,
             };
             let (latency_s, transfer_s) = match part.far {
                 true => (parts.far_latency_s, parts.far_transfer_s),
@@ -296,9 +303,7 @@ impl Planner<'_> {
                 (false, _) => 1.0,
             };
             let wire = if wire.is_finite() { wire / estimate.protocol.efficiency() } else { 1.0 };
-            let (axis, weight) = (role.axes[part.axis], weights[phase.axis]);
             let dim = axis.dim.unwrap_or_else(|| self.tier(role, weight, phase.size));
-            let (rate, link_latency_s) = self.link(role, weight, phase.size);
             let own_rounds = f64::from(rounds(&phase, ring));
             let transfer_s = if all_bytes > 0.0 { transfer_s * bytes(&phase) / all_bytes } else { 0.0 };
             Stage {

@@ -1,90 +1,102 @@
-"""Configurations as scenarios, so that a simulation follows their messages through the network, with contention.
+"""Configurations as scenarios, so that a simulation follows their communication through the network, with contention.
 
-A chunk of layers of a stage becomes one layer, whose passes take the times of the estimate: with the part of
-tensor-parallel collectives and of keys and values that is not hidden, as these stay within a layer. Messages between
-stages, gradients and parameters are simulated: on NVLink within a domain, and through one network interface for each
-accelerator between domains.
+Computing takes the times of the estimate, with the part of tensor-parallel collectives and of keys and values that is
+not hidden, as these stay within a layer. Messages between stages, tokens to experts and back, gradients and parameters
+are simulated: on NVLink within a domain, and through one network interface for each accelerator between domains.
+
+A layer of the scenario is a chunk of a stage, or a part of one where something is exchanged within it: with experts,
+what comes before them and the experts of a layer; with ZeRO-3, the units whose parameters are gathered one by one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from syncline.jobs.detail import detail
+from syncline.config.expand_nccl import resolved as resolved_nccl
+from syncline.config.load import load
+from syncline.design.parallel.exchanges import Axes, gradients, tokens
+from syncline.jobs.blocks import blocks
 from syncline.models import accelerators
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from syncline.config.load import Loaded
     from syncline.jobs import TrainingJob
-    from syncline.jobs.detail import Detail
+    from syncline.jobs.blocks import Block, Share
 
-NVLINK_LATENCY = "1us"
-"""Latency of a link within an NVLink domain."""
-NETWORK_LATENCY = "5us"
+NVLINK_LATENCY = "100ns"
+"""Latency of a link within an NVLink domain. What software adds to it is in NCCL's times."""
+NETWORK_LATENCY = "1us"
 """Latency between two domains, through all switches."""
-DIVIDED = 2
-"""The highest stage of ZeRO in which each rank holds all parameters of its layers."""
 SCHEDULES: Mapping[str, str] = {"gpipe": "gpipe", "1f1b": "1f1b"}
 """Schedules that simulations have, by their names in jobs; interleaving is 1F1B with several chunks."""
+EXPERTS = "experts"
+"""The mesh of ranks that divide experts, in scenarios."""
 
 
 def refusal(job: TrainingJob) -> str | None:
-    """Why a job has no scenario of chunks; None if it has one."""
+    """Why a job has no scenario; None if it has one."""
     how = job.job
     if how.schedule not in SCHEDULES:
-        return f"simulations do not have the schedule {how.schedule}"
-    if how.zero > DIVIDED:
-        return "with ZeRO-3, parameters are gathered layer by layer, and not by chunks of layers"
-    if job.architecture.experts is not None:
-        return "gradients of experts have groups of their own"
+        return f"simulations do not have the schedule {how.schedule}, but {' and '.join(SCHEDULES)}"
     if how.ranks < 2:
         return "one accelerator has no network"
     if job.machine.card is None:
         return "nothing says the rate of the links that join these accelerators"
-    if how.ranks % _domain(job):
+    if how.ranks % domain(job):
         return "accelerators do not fill NVLink domains"
     return None
 
 
-def _domain(job: TrainingJob) -> int:
+def domain(job: TrainingJob) -> int:
     """Ranks of a job in an NVLink domain."""
     return min(job.machine.used or job.machine.domain, job.job.ranks)
 
 
+def loaded(job: TrainingJob, events: int | None = None) -> Loaded:
+    """The scenario of a job without :func:`refusal`, ready to run: NCCL is that of the job's cluster.
+
+    It stops after a number of events, if one is given.
+    """
+    found = load({**scenario(job), "limits": {"events": events}})
+    nccl = resolved_nccl(job.machine.nccl_machine, job.machine.nccl_name)
+    collectives = {**found.resolved["collectives"], "nccl": {**nccl, "gpus_per_node": domain(job)}}
+    return replace(found, resolved={**found.resolved, "collectives": collectives})
+
+
 def scenario(job: TrainingJob) -> dict[str, Any]:
-    """The scenario of a job without :func:`refusal`, as a mapping that :func:`syncline.simulate` takes."""
+    """The scenario of a job without :func:`refusal`, as a mapping: NCCL is that of the machine that was measured."""
     how, on = job.job, job.machine
-    inside = detail(job)
-    chunks = how.pipeline * how.virtual_stages
-    replicas = how.data * how.context
+    axes = Axes.of(how)
     workload: dict[str, Any] = {
-        "layers": [_layer(job, inside, chunk, chunks) for chunk in range(chunks)],
+        "layers": list(_layers(job, axes)),
         "parallel": {
-            "tensor": how.tensor,
-            "data": replicas,
+            **axes.mesh,
             **({"pipeline": how.pipeline} if how.pipeline > 1 else {}),
+            **({"meshes": {EXPERTS: axes.of_experts}} if job.architecture.experts is not None else {}),
+            "backward": "input_first",
             "schedule": "interleaved" if how.virtual_stages > 1 else SCHEDULES[how.schedule],
             "virtual_stages": how.virtual_stages,
-            "zero": how.zero,
-            "overlap": "gradients" if how.overlap.gradients else "none",
+            "overlap": "gradients" if how.overlap.gradients or axes.gathers else "none",
         },
         "micro_batches": how.micro_batches,
         "precision": "bf16",
         "types": {"gradients": "fp32" if how.gradient_bytes == 4 else "bf16"},
         "optimizer": "none",
     }
-    domain = _domain(job)
+    size = domain(job)
     nvlink = accelerators.find(on.accelerator).scale_up.bytes_per_s
     dims: list[dict[str, Any]] = [
-        {"name": "nvlink", "shape": "switch", "size": domain, "rate": f"{nvlink}B/s", "latency": NVLINK_LATENCY}
+        {"name": "nvlink", "shape": "switch", "size": size, "rate": f"{nvlink}B/s", "latency": NVLINK_LATENCY}
     ]
-    if how.ranks > domain:
+    if how.ranks > size:
         dims.append(
             {
                 "name": "network",
                 "shape": "switch",
-                "size": -(-how.ranks // domain),
+                "size": how.ranks // size,
                 "rate": f"{round(on.nic_bytes_per_s)}B/s",
                 "latency": NETWORK_LATENCY,
             }
@@ -96,34 +108,86 @@ def scenario(job: TrainingJob) -> dict[str, Any]:
         "workload": workload,
         "compute": "given",
         "fabric": {"dims": dims},
+        "collectives": {"nccl": on.nccl_name, "element": "2B"},
         "network": "flow",
     }
 
 
-def _layer(job: TrainingJob, inside: Detail, chunk: int, chunks: int) -> dict[str, Any]:
-    """A chunk of the model, with what one rank of it computes, holds and sends."""
+@dataclass
+class _Layer:
+    """A layer of the scenario while it is put together."""
+
+    name: str
+    block: int
+    """Layers with one number are on one stage, and ZeRO-3 gathers their parameters together."""
+    forward_s: float = 0.0
+    backward_s: float = 0.0
+    update_s: float = 0.0
+    parameters: float = 0.0
+
+    def add(self, share: Share) -> None:
+        """Adds what a part of a block computes and holds."""
+        self.forward_s += share.forward_s
+        self.backward_s += share.input_s + share.weight_s
+        self.update_s += share.update_s
+        self.parameters += share.parameters
+
+    def written(
+        self, exchanges: Iterable[dict[str, Any]], elements: int, *, mesh: str | None = None, first: bool = False
+    ) -> dict[str, Any]:
+        """The layer as a scenario has it, which passes on this many elements.
+
+        Nothing needs gradients of samples: a scenario leaves out what its ``first`` layer computes for its inputs.
+        """
+        return {
+            "name": self.name,
+            "block": self.block,
+            "sharding": "replicated",
+            **({} if mesh is None else {"mesh": mesh}),
+            "forward": _ps(self.forward_s),
+            # The message to the stage before leaves after both gradients, as do gradients to be reduced.
+            **({"weight_grad": _ps(self.backward_s)} if first else {"input_grad": _ps(self.backward_s)}),
+            "update": _ps(self.update_s),
+            "parameters": round(self.parameters),
+            "inputs": elements,
+            "outputs": elements,
+            "exchanges": list(exchanges),
+        }
+
+
+def _layers(job: TrainingJob, axes: Axes) -> Iterator[dict[str, Any]]:
+    """The layers of the scenario: each chunk as one, but for blocks with experts and units of ZeRO-3."""
     how = job.job
-    stage, local = chunk % how.pipeline, chunk // how.pipeline
-    own = [each for each in inside.spans if (each.stage, each.chunk, each.micro_batch) == (stage, local, 0)]
-    spent = {
-        kind: sum(each.end_s - each.begin_s for each in own if each.kind == kind) for kind in ("forward", "backward")
-    }
-    parameters = inside.memory[stage].peak.gradients / how.gradient_bytes / how.virtual_stages
-    sent = next((each.bytes for each in inside.communication if each.part == "messages"), 0.0)
-    half = _ps(spent["backward"] / 2)
-    return {
-        "name": f"chunk{chunk}",
-        "block": chunk,
-        "sharding": "replicated",
-        "forward": _ps(spent["forward"]),
-        # The message to the stage before leaves after both.
-        "weight_grad": half,
-        "input_grad": half,
-        "update": _ps(inside.update_s / how.virtual_stages),
-        "parameters": round(parameters),
-        "inputs": round(sent / 2),
-        "outputs": round(sent / 2) if chunk + 1 < chunks else 0,
-    }
+    found = blocks(job)
+    elements = found.message_bytes // 2
+    first = True
+    for chunk, held in enumerate(found.chunks):
+        own = _Layer(f"chunk{chunk}", chunk)
+        for at, block in enumerate(held):
+            # ZeRO-3 has a block for each unit; otherwise all of a chunk are one, as a stage holds whole blocks.
+            number = at if axes.gathers else chunk
+            if axes.gathers:
+                own = _Layer(_name(block), number)
+            own.add(block.dense)
+            last = at + 1 == len(held)
+            if block.experts is None and not axes.gathers and not last:
+                continue
+            if block.experts is not None:
+                own.name = _name(block)
+            yield own.written(gradients(how, own.parameters, axes), elements, first=first)
+            first = False
+            own = _Layer(f"chunk{chunk}", chunk)
+            if block.experts is not None:
+                layer = _Layer(f"{_name(block)}_experts", number)
+                layer.add(block.experts.share)
+                exchanges = [*tokens(block.experts), *gradients(how, layer.parameters, axes, experts=True)]
+                yield layer.written(exchanges, elements, mesh=EXPERTS)
+        if not held:
+            yield own.written((), elements)
+
+
+def _name(block: Block) -> str:
+    return block.kind if block.layer is None else f"layer{block.layer}"
 
 
 def _ps(seconds: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncline.api import simulate
-from syncline.design.parallel.scenario import refusal, scenario
+from syncline.design.parallel.scenario import loaded, refusal
 from syncline.design.parallel.search_configurations import FRAMEWORK
 from syncline.jobs import TrainingJob
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from syncline.design.parallel.search_configurations import Configuration, Found
     from syncline.design.parallel.sizes import Sweep
 
-WAITS = ("messages", "exchange")
+MOST_EVENTS = 10_000_000
+"""The most events of a simulation, a few seconds."""
+WAITS = ("messages", "exchange", "expert")
 """Parts of a step that a simulation follows through the network."""
 
 
@@ -48,5 +50,11 @@ def _one(found: Found, configuration: Configuration) -> Simulated:
     job = TrainingJob(request.architecture.source, request.architecture, request.machine, configuration.how, FRAMEWORK)
     if (reason := refusal(job)) is not None:
         return Simulated(configuration, None, reason=reason)
-    summary = simulate(scenario(job)).summary
+    summary = simulate(loaded(job, MOST_EVENTS)).summary
+    if summary.ended == "limit_reached":
+        reason = (
+            f"its ranks are not alike, so that it needs more than {MOST_EVENTS:,} events; groups of experts and of"
+            " gradients that both reach through the network divide it differently"
+        )
+        return Simulated(configuration, None, reason=reason)
     return Simulated(configuration, summary.total_time_s, summary.exposed_communication_s)

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 HEADS = ("simulated configuration", "estimate", "simulated", "difference")
 WHY = (
-    "A simulation follows each message between stages, and gradients and parameters, through the network; what stays"
-    " within a layer takes the time of the estimate. The two differ in how much of that communication computing hides,"
-    " which the estimate takes from measured steps, as a constant of the software; in collectives, whose time the"
-    " estimate takes from NCCL's measured times, and the simulation from rates of links; and in the pipeline, which the"
-    " estimate has as a closed form."
+    "A simulation follows each message between stages, tokens to experts and back, and gradients and parameters,"
+    " through the network; what else stays within a layer takes the time of the estimate. Collectives take NCCL's"
+    " measured times in both, alone; in a simulation, they also share links. The two differ in how much of that"
+    " communication computing hides, which the estimate takes from measured steps, as a constant of the software, and"
+    " in the pipeline, which the estimate has as a closed form."
 )
 """Why simulated and estimated steps differ."""
 
@@ -69,8 +69,10 @@ def compared(found: Sequence[Simulated]) -> str:
     """What the first simulated configuration waits for, by both."""
     first = next(each for each in found if each.step_s is not None)
     waits = sum(first.configuration.parts[name] for name in WAITS)
+    experts = first.configuration.parts["expert"] > 0
+    what = f"messages, {'tokens, ' if experts else ''}gradients and parameters"
     return (
-        f"In {named(first)}, ranks wait {time(waits)} for messages, gradients and parameters by the estimate, and"
+        f"In {named(first)}, ranks wait {time(waits)} for {what} by the estimate, and"
         f" {time(first.exposed_s or 0.0)} by the simulation."
     )
 

@@ -1,0 +1,197 @@
+//! The blocks of a job's chunks, one by one, for simulations: what a rank computes, holds and sends to experts.
+
+use crate::activations::Treatment;
+use crate::exchange::{Exchange, Held};
+use crate::job::{Job, Module, Recompute};
+use crate::layer::{Layer, Setting};
+use crate::machine::{Cluster, Costs, Product, Software};
+use crate::model::Model;
+use crate::offload::Copies;
+use crate::stages::{Block, divide_chunks};
+use crate::work::{LayerWork, Part, layer_work};
+use serde::Serialize;
+
+/// A job, block by block.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Blocks {
+    /// The blocks of each chunk of the model, in the order of the forward pass.
+    pub chunks: Vec<Vec<Detailed>>,
+    /// Bytes of the message of one micro-batch from a rank of a stage to one of the next.
+    pub message_bytes: u64,
+}
+
+/// A block of one micro-batch on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Detailed {
+    /// What it is.
+    pub kind: BlockKind,
+    /// The layer, from 0.
+    pub layer: Option<u32>,
+    /// All but experts.
+    pub dense: Share,
+    /// Experts, if the block has some.
+    pub experts: Option<Experts>,
+}
+
+/// What a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockKind {
+    /// The table of tokens.
+    Embedding,
+    /// A layer.
+    Layer,
+    /// Output layer and loss.
+    Output,
+}
+
+/// What a rank computes in a part of a block, and holds. Communication that stays within the block, of tensor-parallel ranks
+/// and of keys and values, counts as computing, as far as it is not hidden. So do copies to the host's memory and back, in the
+/// last block of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Default, Serialize)]
+pub struct Share {
+    /// The forward pass, seconds.
+    pub forward_s: f64,
+    /// Gradients of inputs, and what the backward pass computes again, seconds.
+    pub input_s: f64,
+    /// Gradients of weights, and their sums, seconds.
+    pub weight_s: f64,
+    /// The update of parameters, once a step, seconds.
+    pub update_s: f64,
+    /// Parameters.
+    pub parameters: f64,
+}
+
+/// The experts of a block, and the exchanges of their tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Experts {
+    /// What the rank's experts compute and hold.
+    pub share: Share,
+    /// Bytes that a rank sends in each exchange of tokens: one before experts and one after them. 0 if the exchanges hide
+    /// behind another micro-batch, or if all experts are on each rank; what is not hidden is then part of the dense share.
+    pub bytes: f64,
+    /// Whether the backward pass repeats both exchanges of the forward pass before its own two.
+    pub repeats: bool,
+}
+
+/// The blocks of a job. The job must be one that [`crate::check::check`] accepts.
+pub fn blocks<C: Costs>(
+    model: &Model,
+    job: &Job,
+    cluster: Cluster,
+    software: &Software,
+    costs: &C,
+) -> Blocks {
+    let setting = Setting { model, job, cluster, software, costs };
+    let ends = setting.ends();
+    let losses = f64::from(1 + model.prediction_layers);
+    let held = setting.held();
+    let whole = held.dense + held.experts;
+    // The stage that holds most updates its parameters in this time; others in proportion.
+    let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
+    let update_s = update_s + copies_s;
+    let updated = |parameters: f64| if whole > 0.0 { update_s * parameters / whole } else { 0.0 };
+    let one = |block: Block, treatment: Treatment, copies: &mut Copies| {
+        let again = treatment.again;
+        let own = Held::of(model, job, &[block]);
+        let share = |forward_s: f64, seconds: f64, weight_s: f64| Share {
+            forward_s,
+            input_s: (seconds - forward_s - weight_s).max(0.0),
+            weight_s,
+            update_s: updated(own.dense),
+            parameters: own.dense,
+        };
+        match block {
+            Block::Embedding => {
+                let end = ends.embedding;
+                let dense = share(end.forward, end.seconds, end.weight);
+                Detailed { kind: BlockKind::Embedding, layer: None, dense, experts: None }
+            }
+            Block::Output => {
+                let end = ends.output;
+                let dense = share(end.forward * losses, end.seconds * losses, end.weight * losses);
+                Detailed { kind: BlockKind::Output, layer: None, dense, experts: None }
+            }
+            Block::Layer(number) => {
+                let like = number.min(model.layers - 1);
+                let (layer, work) = (setting.layer(like, again), layer_work(model, job, like));
+                copies.add(&layer, setting.host_bytes(like, treatment));
+                let sent = work.dispatched_bytes > 0 && !job.overlap.experts;
+                let apart = |seconds: f64, exchanged: f64| if sent { seconds - exchanged } else { seconds };
+                let forward_s = apart(layer.forward.seconds(), layer.forward.expert);
+                let backward_s = apart(layer.backward.seconds(), layer.backward.expert);
+                let Layer { weight_s, .. } = layer;
+                let mut dense = share(forward_s, forward_s + backward_s, weight_s);
+                let experts = (work.local_experts > 0).then(|| {
+                    let computed = setting.computed_by_experts(&work, repeats_experts(job, again));
+                    dense.forward_s -= computed.forward_s;
+                    dense.input_s -= computed.input_s;
+                    dense.weight_s -= computed.weight_s;
+                    Experts {
+                        share: Share { update_s: updated(own.experts), parameters: own.experts, ..computed },
+                        // Two exchanges, one way each.
+                        bytes: if sent {
+                            software.dispatch * work.dispatched_bytes as f64 / 2.0
+                        } else {
+                            0.0
+                        },
+                        repeats: repeats_experts(job, again),
+                    }
+                });
+                Detailed { kind: BlockKind::Layer, layer: Some(number), dense, experts }
+            }
+        }
+    };
+    let chunks = divide_chunks(model, job).into_iter().map(|chunk| {
+        let (mut nth, mut copies) = (0, Copies::default());
+        let mut detailed: Vec<Detailed> = Vec::with_capacity(chunk.len());
+        for &block in &chunk {
+            detailed.push(one(block, Treatment::of(job, nth, &chunk), &mut copies));
+            nth += u32::from(matches!(block, Block::Layer(_)));
+        }
+        let turns = chunk.contains(&Block::Output).then(|| {
+            let (forward, whole) = (ends.output.forward * losses, ends.output.seconds * losses);
+            (forward, whole - forward)
+        });
+        let (out_s, back_s) = copies.exposed(cluster.host, turns);
+        if let Some(last) = detailed.last_mut() {
+            // The chunk waits for copies to the host and back that it does not hide.
+            last.dense.forward_s += out_s;
+            last.dense.input_s += back_s;
+        }
+        detailed
+    });
+    Blocks {
+        chunks: chunks.collect(),
+        message_bytes: if job.pipeline > 1 { setting.message_bytes() } else { 0 },
+    }
+}
+
+/// Whether the backward pass computes experts again, and so sends their tokens again.
+fn repeats_experts(job: &Job, again: bool) -> bool {
+    match job.recompute {
+        Recompute::Full => again,
+        Recompute::ExceptQkv => true,
+        Recompute::Selective => job.modules_again().has(Module::Moe),
+        Recompute::None | Recompute::Operators => false,
+    }
+}
+
+impl<C: Costs> Setting<'_, C> {
+    /// The products of a rank's experts, with the sums of their gradients: those of a layer whose backward pass computes them
+    /// `again` or not.
+    fn computed_by_experts(&self, work: &LayerWork, again: bool) -> Share {
+        let products = |product| work.of(Part::Experts).map(|each| self.product(product, each)).sum::<f64>();
+        let forward_s = products(Product::Forward);
+        let input_s = products(Product::InputGradient) + if again { forward_s } else { 0.0 };
+        let weight_s = if self.job.adapters.is_none() {
+            // The sums of all gradients of a layer are one kernel here; those of experts are their part of it.
+            let all = work.dense_parameters + work.expert_parameters;
+            let part = work.expert_parameters as f64 / all.max(1) as f64;
+            products(Product::WeightGradient) + part * self.accumulation(all)
+        } else {
+            0.0
+        };
+        Share { forward_s, input_s, weight_s, ..Share::default() }
+    }
+}

@@ -1,0 +1,126 @@
+"""What layers exchange, as scenarios have it: tokens of experts, gradients, parameters.
+
+Gradients and parameters follow ZeRO (Rajbhandari et al. 2020, 5) and HSDP as the crate ``estimate`` has them:
+reduce-scatters and all-gathers, for each unit and micro-batch with ZeRO-3, and all-reduces of parts among ranks that
+hold the same part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from syncline.estimate import Job
+    from syncline.jobs.blocks import Experts
+
+DIVIDED = 3
+"""The lowest stage of ZeRO in which ranks divide the parameters that they compute with."""
+PARAMETER_BYTES = 2
+"""Bytes of a parameter as it is gathered."""
+EXPERT, SHARD, DATA = "expert", "shard", "data"
+"""Axes: ranks that divide experts, that divide a copy, and copies."""
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes of a job in its scenario."""
+
+    mesh: dict[str, Any]
+    """Those of all but experts, as `parallel` has them."""
+    of_experts: dict[str, Any]
+    """Those of experts, as a mesh of `parallel.meshes` has them."""
+    hybrid: bool
+    """Whether fewer ranks than have copies divide one of them (HSDP, or ZeRO in groups)."""
+    gathers: bool
+    """Whether parameters are gathered for each use (ZeRO-3). In a pipeline they stay gathered over the step."""
+
+    @classmethod
+    def of(cls, how: Job) -> Axes:
+        """The axes of a job."""
+        replicas = how.data * how.context
+        shards = min(how.shard_group, replicas) if how.zero else replicas
+        hybrid = shards < replicas and replicas % shards == 0
+        mesh: dict[str, Any] = {"tensor": how.tensor}
+        if hybrid:
+            mesh["axes"] = {SHARD: shards}
+        mesh["data"] = replicas // shards if hybrid else replicas
+        ranks = how.expert * how.expert_tensor
+        copies = max(replicas * how.tensor // ranks, 1)
+        experts: dict[str, Any] = {"tensor": 1, "data": copies}
+        if ranks > 1:
+            experts["axes"] = {EXPERT: ranks}
+        return cls(mesh, experts, hybrid, how.zero >= DIVIDED and how.pipeline == 1)
+
+    def ranks(self, along: list[str], *, experts: bool) -> int:
+        """Ranks of a group along some axes of the mesh of experts, or of that of all else."""
+        mesh = self.of_experts if experts else self.mesh
+        return prod(mesh["data"] if name == DATA else mesh["axes"][name] for name in along)
+
+    @property
+    def shards(self) -> list[str]:
+        """The axes of ranks that divide a copy."""
+        return [SHARD] if self.hybrid else [DATA]
+
+    @property
+    def copies(self) -> list[str]:
+        """The axes of all ranks that have the same gradients to sum."""
+        return [SHARD, DATA] if self.hybrid else [DATA]
+
+
+def tokens(experts: Experts) -> Iterator[dict[str, Any]]:
+    """Dispatch and combine of a micro-batch's tokens, forward and backward, and again where experts are recomputed."""
+    if experts.bytes <= 0:
+        return
+    # The backward pass begins with what it computes again, then sends gradients of outputs to experts.
+    before = ["before_backward"] * (3 if experts.repeats else 1)
+    for when in ("before_forward", "after_forward", *before, "after_input_grad"):
+        yield _exchange(when, "all_to_all", experts.bytes, [EXPERT])
+
+
+def gradients(how: Job, parameters: float, axes: Axes, *, experts: bool = False) -> Iterator[dict[str, Any]]:
+    """What copies of a layer with this many parameters of a rank exchange."""
+    parameters = round(parameters)
+    copies, shards = ([DATA], [DATA]) if experts else (axes.copies, axes.shards)
+    if parameters == 0 or axes.ranks(copies, experts=experts) == 1:
+        return
+    hybrid = axes.hybrid and not experts
+    summed, gathered = parameters * how.gradient_bytes, parameters * PARAMETER_BYTES
+    if how.zero >= DIVIDED:
+        if axes.gathers:
+            # The next unit's parameters come while one computes, or only when a unit needs them.
+            for when in ("before_use",) if how.overlap.parameters else ("before_forward", "before_backward"):
+                yield _exchange(when, "all_gather", gathered, shards)
+        else:
+            yield _exchange("after_update", "all_gather", gathered, shards)
+        if how.adapters is not None:
+            return
+        waits = {"blocks": True} if axes.gathers and not how.overlap.gradients else {}
+        each = {"each_micro_batch": True} if axes.gathers else {}
+        yield {**_exchange("after_weight_grad", "reduce_scatter", summed, shards), **each, **waits}
+        if hybrid:
+            part = summed / min(how.shard_group, how.data * how.context)
+            yield {**_exchange("after_weight_grad", "all_reduce", part, [DATA]), **waits}
+        return
+    if how.adapters is not None:
+        return
+    if how.zero == 0:
+        yield _exchange("after_weight_grad", "all_reduce", summed, copies)
+        return
+    # ZeRO-2 keeps only its part of the sum, so every micro-batch reduces its own.
+    each = {"each_micro_batch": True} if how.zero > 1 else {}
+    yield {**_exchange("after_weight_grad", "reduce_scatter", summed, copies), **each}
+    yield _exchange("after_update", "all_gather", gathered, shards)
+
+
+def _exchange(when: str, collective: str, size: float, axes: list[str]) -> dict[str, Any]:
+    """An exchange of a layer, along axes of its mesh."""
+    return {
+        "when": when,
+        "collective": collective,
+        "bytes": f"{max(round(size), 1)}B",
+        "axis": axes[0] if len(axes) == 1 else axes,
+    }

@@ -1,0 +1,207 @@
+"""Experts and ZeRO-3 in simulated configurations, beside estimates, closed forms, and a schedule made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+import syncline
+from syncline.design.parallel.exchanges import Axes, gradients
+from syncline.design.parallel.scenario import loaded, scenario
+from syncline.estimate import Job, machine
+from syncline.jobs import TrainingJob, estimate
+from syncline.jobs.blocks import blocks
+from syncline.models.hugging_face.architecture import architecture
+
+DENSE = {
+    "model_type": "llama",
+    "hidden_size": 4096,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14336,
+    "vocab_size": 32000,
+}
+SPARSE = {**DENSE, "model_type": "mixtral", "num_local_experts": 16, "num_experts_per_tok": 2}
+OVERLAP = {"gradients": True, "parameters": True}
+
+
+def of(config, **how):
+    given = {"sequence": 4096, "micro_batches": 4, **how}
+    return TrainingJob("a job", architecture(config, "a model"), machine("H100"), Job.model_validate(given), "megatron")
+
+
+def simulated(job):
+    return syncline.simulate(loaded(job)).summary
+
+
+def seconds(job, operation, size, ranks):
+    """NCCL's time of a collective among consecutive ranks, from the model of NCCL."""
+    found = job.machine.nccl_machine.time(operation, round(size), gpus_per_node=min(ranks, 8), nodes=max(ranks // 8, 1))
+    assert found is not None
+    return found.seconds
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"data": 8, "expert": 8},
+        {"data": 16, "expert": 16},
+        {"data": 16, "expert": 8},
+        {"data": 16, "expert": 4},
+        {"tensor": 2, "data": 8, "expert": 16, "sequence_parallel": True},
+        {"data": 8, "expert": 8, "recompute": "full"},
+        {"data": 8, "expert": 8, "recompute": "selective", "recompute_modules": ["moe"]},
+        {"data": 8, "expert": 8, "overlap": {"experts": True}},
+        {"data": 8, "expert": 4, "expert_tensor": 2},
+    ],
+    ids=str,
+)
+def test_tokens_to_experts_and_back_take_the_time_of_the_estimate(how):
+    """Nothing else communicates in jobs that train adapters, and nothing is hidden: both times are sums."""
+    job = of(SPARSE, adapters=16, zero=0, **how)
+    assert simulated(job).total_time_s == pytest.approx(estimate(job).step_s, rel=1e-4)
+
+
+def test_tokens_are_sent_four_times_in_each_layer_and_micro_batch():
+    """Mixtral's 4,096 tokens of 4,096 elements in 2 bytes to 2 experts each: 64 MiB from each rank, each time."""
+    job = of(SPARSE, adapters=16, zero=0, data=8, expert=8)
+    found = syncline.simulate(loaded(job)).table("collectives")
+    assert set(found["kind"]) == {"all_to_all"} and len(found["kind"]) == 4 * 4 * 4 * 1
+    assert set(found["size_bytes"]) == {4096 * 2 * 4096 * 2}
+
+
+def test_gradients_of_experts_have_groups_of_their_own():
+    """With 16 ranks and experts on 8, two ranks have the same experts, and 16 all else."""
+    job = of(SPARSE, data=16, expert=8, zero=0, overlap={"gradients": True})
+    found = syncline.simulate(loaded(job)).table("collectives")
+    reduced = {
+        (size, ranks)
+        for kind, size, ranks in zip(found["kind"], found["size_bytes"], found["group_ranks"], strict=True)
+        if kind == "all_reduce"
+    }
+    # Two of 16 experts, each with three matrices of 4,096 x 14,336, and gradients of 4 bytes.
+    assert (4 * 2 * 3 * 4096 * 14336, 2) in reduced
+    assert {ranks for size, ranks in reduced if size != 4 * 2 * 3 * 4096 * 14336} == {16}
+
+
+@dataclass
+class Rank:
+    """One rank of an FSDP job, by hand: one unit after the other, and one collective of a queue after the other."""
+
+    now: float = 0.0
+    """When its last compute ended."""
+    free: dict[str, float] = field(default_factory=dict)
+    """When the last collective of each queue ended."""
+    updates: list[tuple[float, float]] = field(default_factory=list)
+    """When gradients are reduced, and what the update takes then."""
+
+    def collective(self, queue: str, takes: float) -> float:
+        self.free[queue] = max(self.free.get(queue, 0.0), self.now) + takes
+        return self.free[queue]
+
+    def compute(self, takes: float, after: float = 0.0) -> None:
+        """Computes, after updates whose gradients are there before."""
+        ready = max(self.now, after)
+        while self.updates and self.updates[0][0] < ready:
+            reduced, update = self.updates.pop(0)
+            self.now = max(self.now, reduced) + update
+        self.now = max(self.now, ready) + takes
+
+
+def by_hand(job, gathers, reductions):
+    """The step of an FSDP job by a schedule made by hand, with the queues of gathers and of reductions.
+
+    The gather of a unit begins with the unit before; that of the first unit of a pass, which has just been released,
+    with the pass. Gradients of a unit are reduced once it has computed, and then it is updated.
+    """
+    units, ranks = [each.dense for each in blocks(job).chunks[0]], job.job.data
+    gather = [seconds(job, "all_gather", 2 * each.parameters, ranks) for each in units]
+    reduce = [seconds(job, "reduce_scatter", 4 * each.parameters, ranks) for each in units]
+    forward = list(range(len(units)))
+    rank = Rank()
+    for batch in range(job.job.micro_batches):
+        for order in (forward, forward[::-1]):
+            here = rank.collective(gathers, gather[order[0]])
+            for at, following in zip(order, [*order[1:], None], strict=True):
+                gathered = here if following is None else rank.collective(gathers, gather[following])
+                if order is forward:
+                    rank.compute(units[at].forward_s, here)
+                else:
+                    rank.compute(units[at].input_s + units[at].weight_s, here)
+                    reduced = rank.collective(reductions, reduce[at])
+                    if batch + 1 == job.job.micro_batches:
+                        rank.updates.append((reduced, units[at].update_s))
+                here = gathered
+    rank.compute(0.0, max(reduced for reduced, _ in rank.updates) + 1e-12)
+    return rank.now
+
+
+def test_units_of_zero_3_are_gathered_while_the_unit_before_computes():
+    job = of(DENSE, data=8, shard_group=8, zero=3, micro_batches=1, overlap=OVERLAP)
+    assert simulated(job).total_time_s == pytest.approx(by_hand(job, "one", "one"), rel=1e-4)
+
+
+@pytest.mark.parametrize("ranks", [8, 16])
+def test_gathers_and_reductions_share_links_between_micro_batches(ranks):
+    """The next micro-batch gathers while the last unit's gradients are reduced: not as fast as on links of their own,
+    and not as slow as one after the other."""
+    job = of(DENSE, data=ranks, shard_group=ranks, zero=3, micro_batches=3, overlap=OVERLAP)
+    apart, together = by_hand(job, "gathers", "reductions"), by_hand(job, "one", "one")
+    assert apart * 0.999 <= simulated(job).total_time_s <= together * 1.001
+    assert together / apart < 1.05
+
+
+def test_zero_3_without_overlap_takes_the_sum_of_all():
+    job = of(DENSE, data=16, shard_group=16, zero=3, overlap={})
+    units = [each.dense for each in blocks(job).chunks[0]]
+    whole = sum(each.update_s for each in units)
+    for each in units:
+        computing = each.forward_s + each.input_s + each.weight_s
+        gather = seconds(job, "all_gather", 2 * each.parameters, 16)
+        reduce = seconds(job, "reduce_scatter", 4 * each.parameters, 16)
+        whole += 4 * (computing + 2 * gather + reduce)
+    found = simulated(job).total_time_s
+    assert found == pytest.approx(whole, rel=1e-4)
+    # The estimate has all units as one, so fewer latencies.
+    assert found == pytest.approx(estimate(job).step_s, rel=0.01)
+
+
+def test_ranks_that_hold_the_same_part_sum_its_gradients_once():
+    """HSDP: reduce-scatters in each micro-batch, all-reduces of an eighth among two copies in the last one."""
+    job = of(DENSE, data=16, shard_group=8, zero=3, overlap=OVERLAP)
+    found = syncline.simulate(loaded(job)).table("collectives")
+    rows = list(zip(found["kind"], found["size_bytes"], found["group_ranks"], strict=True))
+    by_hand = 4096 * (4096 + 2 * 1024 + 4096) + 3 * 4096 * 14336
+    layer = [each for each in rows if each[1] in (2 * by_hand, 4 * by_hand, by_hand // 2)]
+    assert len(layer) == len([each for each in layer if each[2] in (2, 8)]) > 0
+    count = {kind: len([each for each in layer if each[0] == kind]) for kind, _, _ in layer}
+    # Four layers, four micro-batches, two groups of shards: two gathers and a reduction each. Eight groups of two
+    # copies sum each layer once.
+    assert count == {"all_gather": 2 * 32, "reduce_scatter": 2 * 16, "all_reduce": 8 * 4}
+
+
+def test_in_a_pipeline_zero_3_gathers_once():
+    job = of(DENSE, pipeline=2, data=8, shard_group=8, zero=3, overlap=OVERLAP)
+    when = [each["when"] for layer in scenario(job)["workload"]["layers"] for each in layer["exchanges"]]
+    assert sorted(set(when)) == ["after_update", "after_weight_grad"]
+
+
+@pytest.mark.parametrize(
+    ("zero", "exchanged"),
+    [
+        (0, [("after_weight_grad", "all_reduce", "4000B")]),
+        (1, [("after_weight_grad", "reduce_scatter", "4000B"), ("after_update", "all_gather", "2000B")]),
+        (3, [("before_use", "all_gather", "2000B"), ("after_weight_grad", "reduce_scatter", "4000B")]),
+    ],
+)
+def test_each_stage_of_zero_has_its_exchanges(zero, exchanged):
+    how = Job.model_validate({"data": 4, "shard_group": 4, "zero": zero, "sequence": 1024, "overlap": OVERLAP})
+    found = gradients(how, 1000, Axes.of(how))
+    assert [(each["when"], each["collective"], each["bytes"]) for each in found] == exchanged
+
+
+def test_adapters_have_no_gradients_to_reduce():
+    how = Job.model_validate({"data": 4, "zero": 0, "adapters": 16, "sequence": 1024})
+    assert list(gradients(how, 1000, Axes.of(how))) == []
