@@ -67,7 +67,7 @@ class Parallel(Strict):
     virtual_stages: Annotated[int, Field(ge=1, le=2**16)] = 1
     """Parts of the model in each stage: 2 or more with `interleaved`, else 1."""
     zero: Annotated[int, Field(ge=0, le=3)] = 0
-    """Stage of ZeRO: what data-parallel ranks divide among them. 0: nothing. 1: states of the optimizer. 2: gradients
+    """Stage of ZeRO: what data-parallel ranks divide among them. 0: nothing. 1: optimizer states. 2: gradients
     too. 3: parameters too."""
     recompute: Literal["none", "selective", "full"] = "none"
     """Activations that the backward pass recomputes, so that they need not be kept. `selective`: those of layers marked

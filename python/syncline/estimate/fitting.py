@@ -162,7 +162,7 @@ def _chunk(architecture: Decoder, job: Job) -> int:
 
 
 def _offloading(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_Candidate]:
-    """More layers whose activations lie in the host's memory, and the states of the optimizer there."""
+    """More layers whose activations lie in the host's memory, and optimizer states there."""
     offload = job.offload.model_dump()
     if machine.host.to_host is None:
         return
@@ -175,7 +175,7 @@ def _offloading(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_
     if job.adapters is None and offload["optimizer"] < 1 and machine.host.memory_bytes_per_s is not None:
         overlap = {**job.overlap.model_dump(), "optimizer": True}
         values = {"offload": {**offload, "optimizer": 1.0}, "overlap": overlap}
-        yield _Candidate("offload the states of the optimizer to the host", values)
+        yield _Candidate("offload optimizer states to the host", values)
 
 
 def _recomputation(architecture: Decoder, job: Job) -> Iterator[_Candidate]:

@@ -51,7 +51,7 @@ WHY = {
     "tensor": "each layer's products wait for them",
     "context": "attention waits for the keys and values of other ranks",
     "expert": "in each layer, experts wait for their tokens, and the next layer for what comes back",
-    "offload": "activations and states of the optimizer in the host's memory move more slowly than layers compute",
+    "offload": "activations and optimizer states in the host's memory move more slowly than layers compute",
     "messages": "each stage waits for its neighbours",
     "exchange": "gradients are complete only when the backward pass ends, and the next step needs all parameters",
 }

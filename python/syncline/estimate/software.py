@@ -60,11 +60,11 @@ class Software(Strict, metaclass=_Checked):
     staged_layer_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """What adds to that time for each tensor-parallel rank, if stages are in several NVLink domains, in seconds."""
     tensor_exposed: _Part = 0.3
-    """Part of tensor-parallel collectives that is not hidden where they overlap."""
+    """Part of tensor-parallel collectives that stays exposed where they overlap."""
     dispatch: _Part = 1.0
     """Time that tokens take to experts and back, over that of NCCL's all-to-all."""
     expert_exposed: _Part = 0.3
-    """Part of that time that is not hidden where it overlaps."""
+    """Part of that time that stays exposed where it overlaps."""
     expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Time in which the processor launches the kernels of a layer with experts, forward and backward, in seconds."""
     each_expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
@@ -74,9 +74,9 @@ class Software(Strict, metaclass=_Checked):
     expert_element_wise: _Part = 1.0
     """Bytes that routing, sorting and activations of experts move, over those of kernels that fuse all that can be."""
     data_exposed: _Part = 0.3
-    """Part of gradients and parameters that is not hidden where they overlap."""
+    """Part of gradients and parameters that stays exposed where they overlap."""
     pipeline_exposed: _Part = 0.3
-    """Part of messages between stages that is not hidden where they overlap."""
+    """Part of messages between stages that stays exposed where they overlap."""
 
 
 class ConstantSet(Strict):

@@ -129,7 +129,7 @@ class Detail(Strict):
     pipeline_s: float
     """Seconds until the last stage has done its last turn, each turn as early as it can be."""
     exchange_s: float
-    """Seconds of gradients and parameters that are not hidden."""
+    """Seconds of gradients and parameters that are exposed."""
     update_s: float
     """Seconds of the optimizer."""
     slowest: int
