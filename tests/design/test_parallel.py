@@ -34,7 +34,7 @@ def request(config=LLAMA_70B, gpus=512, **changes):
     return Request(architecture(config, "a model"), machine("H100"), gpus, **given)
 
 
-def test_all_divisions_are_tried():
+def test_all_configurations_are_tried():
     """Four layers, eight heads, four accelerators, eight sequences in micro-batches of one or two, counted by hand."""
     count = 0
     for tensor in (1, 2, 4):
@@ -61,7 +61,7 @@ def test_all_divisions_are_tried():
     assert (found.possible, found.fitting, len(found.best)) == (count, count, count)
 
 
-def test_divisions_are_sorted_and_are_what_single_estimates_say():
+def test_configurations_are_sorted_and_are_what_single_estimates_say():
     found = search(request(keep=30))
     steps = [each.step_s for each in found.best]
     assert steps == sorted(steps)
@@ -92,7 +92,7 @@ def test_layers_that_chunks_divide_with_the_ends_are_interleaved():
     assert found.best[0].job["split"] == "ends" and found.best[0].job["virtual_stages"] > 1
 
 
-def test_one_division_stands_for_those_with_the_same_axes():
+def test_one_configuration_stands_for_those_with_the_same_axes():
     found = search(request(keep=50))
     names = ("tensor", "pipeline", "context", "expert", "data", "zero")
     axes_ = [tuple(each.job[name] for name in names) for each in found.best]

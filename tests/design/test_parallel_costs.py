@@ -59,7 +59,7 @@ def test_stages_that_are_alike_compute_all_the_time_that_is_computed():
         assert each.computing_s == pytest.approx(sum(each.parts[name] for name in COMPUTING))
 
 
-def test_the_division_with_least_energy_is_the_least_of_all():
+def test_the_configuration_with_least_energy_is_the_least_of_all():
     every = search(request(keep=10_000, variants=True)).best
     found = sweep(requests(512, keep=20), Objective.ENERGY, COSTS)
     energies = [COSTS.joules(each) for each in found.best.best]

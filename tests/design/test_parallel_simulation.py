@@ -39,14 +39,14 @@ def test_with_little_communication_both_are_alike():
 
 
 @pytest.mark.parametrize(("gpus", "batch"), [(64, 128), (512, 512), (1024, 1024)])
-def test_the_best_divisions_take_about_as_long_as_estimated(gpus, batch):
+def test_the_best_configurations_take_about_as_long_as_estimated(gpus, batch):
     found = simulated(sweep([request(gpus, batch)]), 3)
     assert len(found) == 3
     for each in found:
         assert each.difference is not None and abs(each.difference) < 0.05
 
 
-def test_a_division_among_1024_accelerators_is_simulated_in_seconds():
+def test_a_configuration_of_1024_accelerators_is_simulated_in_seconds():
     """The bar is one second on an idle machine; other tests may run beside this one."""
     best = search(request(1024, 1024)).best[0]
     job = TrainingJob("a model", MODEL, machine("H100"), best.how, "megatron")

@@ -77,7 +77,7 @@ def test_few_micro_batches_do_not_wait_for_ever(batches):
             assert found == run(schedule, stages, batches, lambda *_: 1)[0]
 
 
-def test_bubbles_of_the_papers():
+def test_bubbles_are_those_of_the_papers():
     """Qi et al. (2024), table 1; DeepSeek-V3 report, table 2, whose ``B`` is the whole backward pass."""
     for stages, batches in [(4, 16), (8, 32), (16, 64)]:
         for f, b, w in [(10, 12, 8), (1, 1, 1), (3, 4, 1)]:

@@ -129,7 +129,7 @@ def test_every_key_is_in_one_class():
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_recipes_of_precision(convert, recipe):
+def test_a_recipe_of_precision_sets_the_type_of_linear_layers(convert, recipe):
     found = convert(changed(BASE, {"mixed_precision": recipe}), accelerator="B200").job.job
     wanted = {"nvfp4": "nvfp4", "mxfp8": "mxfp8"}
     assert found.precision == next((each for name, each in wanted.items() if name in recipe), None) or (
@@ -144,7 +144,7 @@ def test_overlap_of_the_container_replaces_that_of_its_parts(convert):
     assert not convert(changed(BASE, {"comm_overlap": {}})).job.job.overlap.tensor
 
 
-def test_gradients_and_adapters(convert):
+def test_types_of_gradients_and_adapters_are_mapped(convert):
     assert convert(BASE).job.job.gradient_bytes == 4
     assert convert(changed(BASE, {"ddp.grad_reduce_in_fp32": False})).job.job.gradient_bytes == 2
     assert convert(changed(BASE, {"peft": {"dim": 16, "alpha": 32}})).job.job.adapters == 16
@@ -171,7 +171,7 @@ def test_layers_modules_and_states_of_the_optimizer_are_offloaded(convert):
     assert offload({**states, "optimizer.optimizer_offload_fraction": 0.5}) == (0, [], 0.5)
 
 
-def test_layouts_are_lists_of_words(convert):
+def test_a_layout_as_lists_of_words_is_one_of_letters(convert):
     layout = [["embedding", *["decoder"] * 16], [*["decoder"] * 16, "loss"]]
     found = convert(
         changed(

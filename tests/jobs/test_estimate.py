@@ -93,7 +93,7 @@ def told(values):
 
 
 def test_an_estimate_is_that_of_the_search(tmp_path):
-    """The fastest division of a search, written as a job file, has the same step and memory."""
+    """The fastest configuration of a search, written as a job file, has the same step and memory."""
     config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
     best = search(Request(read_architecture(str(config)), machine("H100"), 512, 8192, 512, keep=1)).best[0]

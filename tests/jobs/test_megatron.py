@@ -43,7 +43,7 @@ def job(line, **more):
 # Scripts
 
 
-def test_llama_3_70b_of_a_script(cli: Cli):
+def test_a_script_of_llama_3_70b_becomes_its_job(cli: Cli):
     pytest.importorskip("tree_sitter_bash")
     cli.write("train.sh", LLAMA_70B)
     found = cli("convert", "megatron", "train.sh", "-o", "job.yaml", "--vocab", "128256")
@@ -77,7 +77,7 @@ def test_llama_3_70b_of_a_script(cli: Cli):
     assert read_job(str(cli.folder / "b.yaml")).job.tensor == 8
 
 
-def test_mixtral_of_a_line_for_a_shell(tmp_path):
+def test_a_line_for_a_shell_becomes_the_job_of_mixtral(tmp_path):
     pytest.importorskip("tree_sitter_bash")
     file = tmp_path / "mixtral.sh"
     file.write_text(MIXTRAL)
@@ -94,13 +94,13 @@ def test_mixtral_of_a_line_for_a_shell(tmp_path):
     assert made.job.dispatcher == "all_to_all"
 
 
-def test_a_file_of_arguments(tmp_path):
+def test_a_file_of_arguments_becomes_a_job(tmp_path):
     file = tmp_path / "arguments.txt"
     file.write_text("# Llama\n" + BASE.replace(" --", "\n--"))
     assert convert_megatron([str(file)], gpus=64).job.job == job(BASE)
 
 
-def test_arguments_on_the_command_line(cli: Cli):
+def test_arguments_on_the_command_line_become_a_job(cli: Cli):
     found = cli("convert", "megatron", "--gpus", "64", "-a", "H200", "-o", "job.yaml", "--", *BASE.split())
     assert found.returncode == 0, found.stderr
     made = read_job(str(cli.folder / "job.yaml"))
@@ -411,7 +411,7 @@ def test_an_unknown_value_says_why(tmp_path):
 # Defaults and rules of Megatron-LM, by hand
 
 
-def test_recomputation_of_blocks_groups_and_modules():
+def test_recomputation_of_blocks_groups_and_modules_is_mapped():
     full = f"{BASE} --recompute-granularity full --recompute-num-layers 4 --recompute-method"
     assert (job(f"{full} block").recompute_method, job(f"{full} block").recompute_layers) == ("block", 4)
     assert (job(f"{full} uniform").recompute_method, job(f"{full} uniform").recompute_layers) == ("uniform", 4)
@@ -427,14 +427,14 @@ def test_vocabularies_are_padded():
     assert converted(f"{BASE} --tokenizer-type NullTokenizer").job.architecture.vocab == 128384
 
 
-def test_the_width_of_an_mlp_without_an_argument():
+def test_the_width_of_an_mlp_has_the_default_of_megatron():
     """Four times the hidden size; with a gate two thirds of it, a multiple of 64: 11,008 for 4,096 would be 10,880."""
     line = BASE.replace("--ffn-hidden-size 14336", "")
     assert converted(line).job.architecture.ffn == 10880
     assert converted(line.replace("--swiglu", "")).job.architecture.ffn == 16384
 
 
-def test_layouts_of_pipelines():
+def test_layouts_of_pipelines_become_splits():
     assert chunks("Et*3|(tt|)*2m|L") == ["Ettt", "tt", "tt", "m", "L"]
     assert split_of(["Et", "tt", "tL"]) == ("ends", True)
     assert split_of(["Ett", "tt", "ttL"]) == ("even", True)

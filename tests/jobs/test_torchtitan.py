@@ -90,7 +90,7 @@ def convert(tmp_path):
     return made
 
 
-def test_llama_3_8b_on_the_command_line(cli: Cli):
+def test_the_command_converts_llama_3_8b(cli: Cli):
     cli.write("train.toml", LLAMA_8B)
     found = cli("convert", "torchtitan", "train.toml", "--gpus", "64", "-o", "job.yaml")
     assert found.returncode == 0, found.stderr

@@ -96,7 +96,7 @@ class Decoder(Strict):
     gated: bool = False
     """Whether the MLP multiplies by a gate, as SwiGLU does: three matrices in place of two."""
     vocab: Count
-    """Different tokens."""
+    """Size of the vocabulary, in tokens."""
     tied: bool = False
     """Whether the output layer uses the table of the embedding."""
     positions: Literal["learned", "rope", "alibi"] = "rope"
