@@ -93,7 +93,7 @@ class Cluster(Strict):
     nic: Text
     """The network interfaces."""
     host_memory: HostMemory | None = None
-    """The host's memory; absent: not known, or that of the accelerator's servers as they are sold."""
+    """The host's memory; absent: not known, or that of the accelerator's commercial servers."""
     network: ClusterNetwork | None = None
     """The switches between hosts; absent: not published. One switch that is never the bottleneck stands for them."""
     memory: Bytes | None = None

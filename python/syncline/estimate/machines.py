@@ -38,7 +38,7 @@ class Measured:
     nccl: str
     """The machine of NCCL."""
     cluster: str
-    """The cluster, by its name in ``data/clusters.yaml``, whose servers are those that are sold."""
+    """The cluster, by its name in ``data/clusters.yaml``, of the commercial servers."""
     sustained: float = 1.0
     """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
     measured kernels, which ran in short bursts."""

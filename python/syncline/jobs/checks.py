@@ -66,7 +66,7 @@ def _cluster(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     if cluster.nic_rate is not None and not 0 < bytes_per_s(cluster.nic_rate) <= _MOST_RATE:
         yield error(
             Code.BAD_VALUE,
-            "not the rate of a network",
+            "a network cannot have this rate",
             mark=source.mark(("cluster", "nic_rate")),
             key="cluster.nic_rate",
             found=cluster.nic_rate,
@@ -75,7 +75,7 @@ def _cluster(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     if cluster.memory is not None and not 0 < _core.parse_quantity("bytes", cluster.memory) <= _MOST_BYTES:
         yield error(
             Code.BAD_VALUE,
-            "not the memory of an accelerator",
+            "an accelerator cannot have this much memory",
             mark=source.mark(("cluster", "memory")),
             key="cluster.memory",
             found=cluster.memory,
@@ -101,7 +101,7 @@ def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
         yield _bad(
             source,
             "parallel.shard_group",
-            "data-parallel and context-parallel ranks do not divide into such groups",
+            "the data-parallel and context-parallel ranks do not divide into groups of this size",
             found=group,
             allowed=f"a divisor of {ranks}",
             near=min(_divisors(ranks), key=lambda each: (abs(each - group), each)),
@@ -158,7 +158,7 @@ def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     if found.lora is None and found.lora_targets != "all":
         yield error(
             Code.BAD_VALUE,
-            "targets without adapters",
+            "lora_targets needs lora",
             mark=source.mark(("lora_targets",)),
             key="lora_targets",
             found=found.lora_targets,

@@ -41,9 +41,9 @@ class JobCluster(Strict):
     gpus: Ranks
     """How many of them the job has."""
     nic_rate: Rate | None = None
-    """Rate of the network for each accelerator, in one direction. Without it, that of the servers that are sold."""
+    """Rate of the network for each accelerator, in one direction. Without it, that of commercial servers."""
     domain: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Accelerators that NVLink joins. Without it, those of the servers that are sold: 8, or 72 for GB200."""
+    """Accelerators that NVLink joins. Without it, those of commercial servers: 8, or 72 for GB200."""
     memory: Bytes | None = None
     """Memory of an accelerator. Without it, as it is sold."""
     nccl: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
@@ -51,9 +51,9 @@ class JobCluster(Strict):
     file. Without it, that of the accelerator."""
     host_rate: Rate | None = None
     """Rate of copies between an accelerator and its host, in each direction, while all accelerators copy. Without it,
-    what was measured on the servers that are sold."""
+    what was measured on commercial servers."""
     host_memory: Bytes | None = None
-    """Memory of the host for each accelerator. Without it, that of the servers that are sold."""
+    """Memory of the host for each accelerator. Without it, that of commercial servers."""
     host_memory_rate: Rate | None = None
     """Peak rate of the host's memory for each accelerator, of which an update on the host reaches half."""
 

@@ -129,7 +129,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
 
 
 def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: float | None) -> Machine:
-    """The machine of a known cluster, or of servers that are sold; options replace its network and its domain."""
+    """The machine of a known cluster, or of commercial servers; options replace its network and its domain."""
     from syncline.clusters.known import find
     from syncline.estimate import machine, of_cluster
 
