@@ -96,3 +96,10 @@ def test_the_command_shows_both_times(cli: Cli):
 def test_rows_have_a_sign():
     found = simulated(sweep([request(512, 512)]), 1)
     assert rows(found)[0][-1][0] in "+-0"
+
+
+def test_a_machine_of_nccl_without_a_network_is_refused_for_several_nodes(cli: Cli):
+    cli.write("config.json", json.dumps(LLAMA_70B))
+    found = cli("design", "parallel", "config.json", "--gpus", "64", "--nccl", "h100-sxm-2.23")
+    assert found.returncode == 2
+    assert "measured in one node" in found.stderr and "h100-sxm," in found.stderr and "--nics" in found.stderr

@@ -85,6 +85,34 @@ def test_what_cannot_be_read_is_an_error_with_a_remedy(tmp_path, text, message, 
     assert problem["place"]["file"].endswith("tests.txt")
 
 
+def changed(change):
+    """An output in which the cells of one line are changed."""
+    text = output("all_reduce_perf", 8)
+    whole = next(line for line in text.splitlines() if line.split()[:1] == ["1048576"])
+    return text.replace(whole, " ".join(change(whole.split())))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (output("all_reduce_perf", 8).replace("(us)", "(ms)"), "another unit"),
+        (changed(lambda cells: [*cells[:5], str(float(cells[5]) / 1000), *cells[6:]]), "contradict each other"),
+        (changed(lambda cells: [*cells[:3], *cells[4:]]), "contradict each other"),
+        (changed(lambda cells: cells[:6]), "contradict each other"),
+        (output("all_reduce_perf", 8).replace("time   algbw   busbw", "algbw   busbw   time"), "contradict each other"),
+        (changed(lambda cells: [*cells[:8], "17", *cells[9:]]), "results of a call were wrong"),
+        ("\n".join(output("all_reduce_perf", 8).splitlines()[:-8]) + "\n     1048576   2621", "ends within a line"),
+    ],
+    ids=["unit", "milliseconds", "a column less", "no rate", "other columns", "wrong results", "cut"],
+)
+def test_a_time_that_cannot_be_right_is_an_error(tmp_path, text, message):
+    with pytest.raises(SynclineError) as caught:
+        read(tmp_path, text)
+    (problem,) = caught.value.diagnostics
+    assert message in problem["message"]
+    assert problem["help"] and problem["place"]["file"].endswith("tests.txt")
+
+
 def test_a_line_that_was_cut_is_an_error(tmp_path):
     text = output("all_reduce_perf", 8)
     whole = next(line for line in text.splitlines() if line.split()[:1] == ["1048576"])

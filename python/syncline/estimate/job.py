@@ -200,6 +200,8 @@ class Job(Strict):
 def estimator(architecture: Decoder, job: Job, machine: Machine, layers: int | None = None) -> _core.Estimator:
     """What estimates steps and memory of a job; ``layers`` replaces the model's number of layers.
 
-    :raises SynclineError: the mesh does not divide the model, or no kernels of the precision were measured.
+    :raises SynclineError: the mesh does not divide the model, no kernels of the precision were measured, or NCCL has no
+        times between nodes.
     """
+    machine.check_network(job.ranks)
     return _core.Estimator.of(model_text(architecture, layers), job.text(), machine.cluster(), *machine.texts())

@@ -18,6 +18,7 @@ from syncline.kernels.models import load as load_models
 from syncline.models import ModelError, accelerators
 from syncline.nccl import Machine as NcclMachine
 from syncline.nccl import load as load_nccl
+from syncline.nccl import names as nccl_names
 from syncline.nccl.machine import to_core
 
 if TYPE_CHECKING:
@@ -200,6 +201,27 @@ class Machine:
         rate = f"{round(self.nic_bytes_per_s)}B/s"
         own = {"gpus": self.domain, "nics": self.domain, "nic_rate": rate}
         return NcclMachine(content.model_copy(update={"network": content.network.model_copy(update=own)}))
+
+    def check_network(self, ranks: int) -> None:
+        """Checks that NCCL has times between NVLink domains, if a job of so many ranks needs several.
+
+        :raises SynclineError: it has none.
+        """
+        inside = self.used or self.domain
+        if ranks <= inside or self.nccl_machine.content.network is not None:
+            return
+        able = [name for name in nccl_names() if load_nccl(name).content.network is not None]
+        raise exception(
+            error(
+                Code.BAD_VALUE,
+                f"the machine of NCCL was measured in one node, and {ranks:,} accelerators need several",
+                key="nccl",
+                found=self.nccl_name,
+                allowed=", ".join(able),
+                help=f"name one of these, use {inside:,} accelerators or fewer, or calibrate the network too: let "
+                "`syncline calibrate` read times of several nodes, with --nics and --nic-rate",
+            )
+        )
 
     def _nccl(self) -> str:
         return json.dumps(to_core(self.nccl_machine.content))

@@ -3,6 +3,9 @@
 A file may hold several runs, and lines of launchers around them. A run has a line for each GPU
 (``#  Rank  0 Group  0 Pid 123 on  host device  0 ...``), a header with the names of columns, and a line for each size.
 Versions differ in the columns between ``type`` and the first ``time``, and in the name of the column of errors.
+
+Each line says a time and a rate, which must agree: so a column that is missing or elsewhere, and times in another unit,
+are errors.
 """
 
 from __future__ import annotations
@@ -38,6 +41,13 @@ _PROGRAM = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)\b")
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\d+\s+(?:\[[^\]]*\]\s*)?(.*)$")
 _VERSION = re.compile(r"NCCL version\s+([0-9][0-9.]*[0-9])|nccl-library=(\d+)")
 _SIZE = re.compile(r"\d+$")
+_CELLS = 6
+"""Fewest cells of a line with times."""
+_UNIT = re.compile(r"#\s+\(B\)\s+\(elements\)\s+\((\w+)\)")
+UNIT = "us"
+"""The unit of times."""
+_ROUNDED, _DIGIT = 0.05, 0.01
+"""By how much the rate may differ from size by time, as a part of it and in GB/s, since both are printed rounded."""
 
 
 @dataclass
@@ -81,9 +91,31 @@ def read(path: str, *, operation: str | None = None, gpus: int | None = None, no
             names = line.strip().lstrip("#").split()
             if names[:3] == ["size", "count", "type"]:
                 run.columns = names
+            elif (unit := _UNIT.match(line.strip())) and unit[1] != UNIT:
+                raise_errors(
+                    error(
+                        Code.BAD_VALUE,
+                        "times have another unit than nccl-tests prints",
+                        mark=mark,
+                        found=unit[1],
+                        allowed=UNIT,
+                        help="convert the times of this run to us, or measure again",
+                    )
+                )
         elif _is_times(line):
             run.ended = True
             rows.append(_row(path, line.split(), run, mark, version, operation, gpus, nodes))
+    last = lines[-1].split() if lines else []
+    if rows and last and len(last) < _CELLS and all(map(_SIZE.fullmatch, last[:2])):
+        raise_errors(
+            error(
+                Code.BAD_SYNTAX,
+                "the file ends within a line",
+                mark=Mark(text, len(lines), 1, 0),
+                found=lines[-1].strip()[:80],
+                help="copy the whole output, or remove this line",
+            )
+        )
     if not rows:
         raise_errors(
             error(
@@ -103,7 +135,7 @@ def _begun(run: _Run) -> _Run:
 
 def _is_times(line: str) -> bool:
     cells = line.split()
-    return len(cells) >= 6 and all(_SIZE.fullmatch(cell) for cell in cells[:2]) and cells[2].isidentifier()
+    return len(cells) >= _CELLS and all(_SIZE.fullmatch(cell) for cell in cells[:2]) and cells[2].isidentifier()
 
 
 def _version(code: int) -> str:
@@ -193,18 +225,62 @@ def _row(
             )
         )
     size = int(cells[0])
+    _check(cells, run.columns, seconds, size, mark)
     return Row("", run.gpu, f"NCCL {version}".strip(), operation, data_type, ranks, hosts, size, seconds, path)
+
+
+def _time_at(cells: list[str], columns: list[str]) -> int:
+    """The column of the out-of-place time; one that no line has if there is none."""
+    if "time" in columns:
+        return columns.index("time")
+    # Without a header: redop and root, which are no decimal fractions, may stand before the time.
+    return next((i for i in range(3, len(cells)) if "." in cells[i]), 99)
 
 
 def _time(cells: list[str], columns: list[str]) -> float | None:
     """The out-of-place time of a line, seconds."""
-    # Without a header: redop and root, which are no decimal fractions, may stand before the time.
-    at = columns.index("time") if "time" in columns else next((i for i in range(3, len(cells)) if "." in cells[i]), 99)
     try:
-        found = float(cells[at]) * 1e-6
+        found = float(cells[_time_at(cells, columns)]) * 1e-6
     except (IndexError, ValueError):
         return None
     return found if math.isfinite(found) and found > 0 else None
+
+
+def _check(cells: list[str], columns: list[str], seconds: float, size: int, mark: Mark) -> None:
+    """Checks the time of a line by the rate beside it, and that its results were right.
+
+    :raises SynclineError: time and rate contradict each other, or results were wrong.
+    """
+    at = _time_at(cells, columns)
+    try:
+        printed = float(cells[at + 1])
+    except (IndexError, ValueError):
+        printed = math.nan
+    rate = size / seconds * 1e-9
+    # All programs print the column `size` by the time as `algbw`.
+    if not abs(printed - rate) <= rate * _ROUNDED + _DIGIT:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "time and bandwidth of a line contradict each other",
+                mark=mark,
+                found=f"{seconds * 1e6:g} us and {'nothing' if math.isnan(printed) else f'{printed:g} GB/s'}",
+                allowed=f"{rate:.4g} GB/s for {size:,} bytes in that time",
+                help="keep all columns as nccl-tests prints them, with times in us",
+            )
+        )
+    wrong = cells[at + 3] if at + 3 < len(cells) and "#wrong" in columns else "0"
+    if _SIZE.fullmatch(wrong) and int(wrong) > 0:
+        raise_errors(
+            error(
+                Code.BAD_VALUE,
+                "the results of a call were wrong, so that its time tells nothing",
+                mark=mark,
+                found=f"{int(wrong):,} wrong elements",
+                allowed="0 in column `#wrong`",
+                help="find out why results are wrong; remove the line to leave out this size",
+            )
+        )
 
 
 def read_all(

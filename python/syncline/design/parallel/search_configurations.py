@@ -214,6 +214,7 @@ def search(request: Request, software: Software | None = None) -> Found:
         if software is not None:
             check.instance("software", software, Software, "a Software")
     _check_precision(request)
+    request.machine.check_network(request.gpus)
     _check_schedules(request)
     _check_dispatcher(request)
     name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
