@@ -193,6 +193,14 @@ def test_a_network_with_a_broken_cable_is_no_family(regular, notes):
     assert notes(SMALL.text())[-1] == "A family of fabrics; hosts are numbered by their leaves, from gpu001 to gpu008."
 
 
+def test_a_large_family_without_latency_says_what_that_costs(notes):
+    said = "Without --latency, links have none, and simulations follow every NPU by itself."
+    many = {"gpus": "64", "scale_up": "450GB/s", "pcie": "64GB/s"}
+    assert said in notes(SMALL.text(), **many)
+    assert said not in notes(SMALL.text(), **many, latency="1us")
+    assert said not in notes(SMALL.text())
+
+
 def test_a_thousand_hosts_are_read_in_about_a_second(notes):
     text = Fat(hosts=1000, interfaces=8, leaves=400, hosts_per_leaf=20, spines=20, cables=1).text()
     began = time.process_time()

@@ -145,6 +145,10 @@ class Network:
         return Network(inside, self.switches, self.cables, self.whole, self.blocks, self.pcie), outside
 
 
+_MANY = 256
+"""Most NPUs that a simulation follows one by one within seconds."""
+
+
 def fabric(network: Network, given: Given) -> Made:
     """The fabric of a network, whose hosts have as many GPUs as ``--gpus`` says.
 
@@ -162,6 +166,8 @@ def fabric(network: Network, given: Given) -> Made:
         notes.append(
             f"A family of fabrics; hosts are numbered by their leaves, from {hosts[0].name} to {hosts[-1].name}."
         )
+        if len(hosts) * gpus > _MANY and not given.latency():
+            notes.append("Without --latency, links have none, and simulations follow every NPU by itself.")
         if outside:
             notes.append(f"Left out: {_some(outside)}, which no switch joins with the others.")
         return Made(regular, notes)
