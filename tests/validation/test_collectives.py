@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,11 @@ def test_the_command_prints_errors_and_draws(cli: Cli):
     assert done.returncode == 0, done.stderr
     assert "all_reduce" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert (cli.folder / "errors.svg").read_text().startswith("<?xml")
+    picture = (cli.folder / "errors.svg").read_text()
+    assert picture.startswith("<?xml")
+    # One panel is 3.6 by 2.8 inches; at 8 points, a letter is 5 points wide at most, and none leaves the picture.
+    label = re.search(r">([^<]*time of a call[^<]*)<", picture)
+    assert label is not None and len(label[1]) * 5 < 2.8 * 72
     groups = json.loads(cli("validate", "collectives", *options, "--json", "--no-left-out").stdout)["groups"]
     assert [(group["gpus"], group["machine"]) for group in groups] == [(2, "gb200"), (4, "gb200")]
     assert groups[0]["in_sample"]["median"] < 0.02

@@ -65,8 +65,9 @@ def draw(groups: Sequence[Group], path: str) -> None:
             axes = figure.add_subplot(lines, columns, at + 1)
             axes.set_title(f"{machine} {operation}", loc="left", fontsize=8.5, fontweight="bold")
             _panel(axes, chosen)
-        figure.supxlabel("bytes")
-        figure.supylabel("time of a call, microseconds: measured (points) and predicted (lines)")
+        # A picture may be as low and narrow as one panel: longer labels would leave it.
+        figure.supxlabel("bytes of a call; points: measured, lines: predicted")
+        figure.supylabel("time of a call, us")
         content = BytesIO()
         figure.savefig(content, format=kind, metadata={"Date": None} if kind == "svg" else None, dpi=120)
     try:
