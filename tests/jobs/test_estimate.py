@@ -291,7 +291,7 @@ def test_frameworks_are_those_with_constants():
         ({"parallel__tensr": 3}, "parallel.tensr", "tensor"),
         ({"model__hiden": 3}, "model.hiden", "hidden"),
         ({"recompute": "ful"}, "recompute", "full"),
-        ({"lora_targets": "attention"}, "lora_targets", "without adapters"),
+        ({"lora_targets": "attention"}, "lora_targets", "needs lora"),
         ({"recompute_method": "block"}, "recompute_method", "write recompute: full"),
         ({"recompute": "full", "recompute_method": "block", "recompute_layers": 5}, "recompute_layers", "1 to 4"),
         ({"recompute": "selective", "recompute_modules": ["moe"]}, "recompute_modules", "no experts"),
