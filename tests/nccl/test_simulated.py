@@ -271,3 +271,26 @@ def test_one_rank_stands_for_many_with_rings() -> None:
     found = simulated("h100-sxm", "all_reduce", 1 << 30, fabric(machine, 8, 128))
     assert found.summary.simulated_ranks == 1
     assert found.summary.ranks == 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("NVLS", "NCCL chooses algorithm and protocol itself"),
+        ("nvls_tree", "NCCL chooses algorithm and protocol itself"),
+        ("CollNet", "was measured on none"),
+        ("one-shot", "syncline.nccl.shots"),
+        ("vLLM", "syncline.nccl.shots"),
+        ("DeepEP", "syncline.nccl.experts"),
+    ],
+)
+def test_an_algorithm_or_a_library_is_no_machine(name, remedy):
+    with pytest.raises(syncline.SynclineError) as caught:
+        syncline.load(
+            workload={"collective": "all_reduce", "bytes": "1MiB"},
+            fabric={"switch": {"hosts": 8, "rate": "400Gb/s", "latency": "1us"}},
+            collectives={"nccl": name},
+        )
+    (problem,) = caught.value.diagnostics
+    assert problem["key"] == "collectives.nccl" and problem["found"] == name
+    assert remedy in problem["help"] and "h100-sxm" in problem["allowed"]

@@ -38,8 +38,10 @@ def expand(name: str, source: Source, accelerators: Iterable[str] = ()) -> dict[
         mark = source.mark(("collectives", "nccl"))
         placed = [each.copy() for each in problem.diagnostics]
         for each in placed:
-            if "place" not in each and mark is not None:
-                each["place"], each["key"] = mark.place(), _KEY
+            if "place" not in each:
+                each["key"] = _KEY
+                if mark is not None:
+                    each["place"] = mark.place()
         raise SynclineError(placed, problem.exit_status) from None
     own = _generation(machine.content.gpu)
     for accelerator in accelerators:

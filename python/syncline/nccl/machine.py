@@ -19,6 +19,7 @@ from syncline.input.dump import dump
 from syncline.input.problem import bad_value, cannot_write, nearest, raise_errors
 from syncline.input.source import Source, from_file
 from syncline.input.units import Bytes, Rate, Time, bytes_per_s
+from syncline.nccl.not_machines import remedy
 from syncline.schemas import NCCL
 
 if TYPE_CHECKING:
@@ -274,11 +275,13 @@ def load(name: str) -> Machine:
     if name in packaged:
         return Machine(_read(Source(yaml.read(packaged[name], f"{name}.yaml"), f"{name}.yaml")))
     if not name.endswith((".yaml", ".yml")):
+        help = remedy(name)
         raise bad_value(
-            "unknown machine",
+            "unknown machine" if help is None else "not a machine, but an algorithm or a library",
             name,
             allowed=f"{', '.join(packaged)}, or a file that ends in .yaml",
-            nearest=nearest(name, packaged, likeness=0.4),
+            nearest=nearest(name, packaged, likeness=0.4) if help is None else None,
+            help=help,
         )
     return Machine(_read(from_file(name)))
 

@@ -1,0 +1,34 @@
+"""Names of algorithms and libraries that are no machines, and where their times are."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CHOSEN = "name a machine: NCCL chooses algorithm and protocol itself, and results show what it chooses"
+_IN_SHOTS = (
+    "name a machine: its NCCL is simulated. `syncline.nccl.shots` has the measured times of all-reduces by kernels of "
+    "inference frameworks, in one shot or two"
+)
+_IN_EXPERTS = (
+    "name a machine: tokens go by NCCL's all-to-alls. `syncline.nccl.experts` has the measured times of DeepEP's "
+    "dispatch and combine"
+)
+_NOT_MEASURED = (
+    "name a machine: NCCL's other algorithms are simulated. CollNet (SHARP in switches) was measured on none"
+)
+
+_HELP: Mapping[str, str] = {
+    **dict.fromkeys(("ring", "tree", "nvls", "nvlstree", "pat", "ll", "ll128", "simple", "auto", "nccl"), _CHOSEN),
+    **dict.fromkeys(("collnet", "collnetdirect", "collnetchain", "sharp"), _NOT_MEASURED),
+    **dict.fromkeys(("oneshot", "twoshot", "shots", "vllm", "sglang", "tensorrtllm", "trtllm"), _IN_SHOTS),
+    **dict.fromkeys(("deepep", "hybridep", "deepseek"), _IN_EXPERTS),
+}
+
+
+def remedy(name: str) -> str | None:
+    """What to do instead of naming an algorithm or a library as a machine; None if ``name`` is neither."""
+    return _HELP.get(re.sub(r"[^a-z0-9]", "", name.lower()))
