@@ -13,7 +13,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let mut divides = |key: &str, parts: u64, whole: u64, what: &str| {
         if parts == 0 || !whole.is_multiple_of(parts) {
             found.push(
-                Diagnostic::error(Code::BadValue, format!("{what} do not divide among these ranks"))
+                Diagnostic::error(Code::BadValue, format!("these ranks do not divide the {what} evenly"))
                     .key(key)
                     .found(parts.to_string())
                     .allowed(format!("divisors of {whole}"))
@@ -68,7 +68,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     found.extend(offload(model, job));
     if ![1, 2, 4].contains(&job.moment_bytes) {
         found.push(
-            Diagnostic::error(Code::BadValue, "not bytes of a moment")
+            Diagnostic::error(Code::BadValue, "a moment of Adam cannot have this many bytes")
                 .key("moment_bytes")
                 .found(job.moment_bytes.to_string())
                 .allowed("1, 2, 4")
@@ -92,7 +92,7 @@ fn recompute(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let chunks = (job.pipeline * job.virtual_stages).max(1);
     let most = (model.layers + model.prediction_layers).div_ceil(chunks);
     let wrong = |allowed: String, help: u32| {
-        Diagnostic::error(Code::BadValue, "not a number of layers of a chunk")
+        Diagnostic::error(Code::BadValue, "no chunk has this many layers")
             .key("recompute_layers")
             .found(job.recompute_layers.to_string())
             .allowed(allowed)
@@ -100,7 +100,7 @@ fn recompute(model: &Model, job: &Job) -> Vec<Diagnostic> {
     };
     if job.recompute_method.is_none() && job.recompute_layers != 1 {
         found.push(
-            Diagnostic::error(Code::BadValue, "a number of layers without a method")
+            Diagnostic::error(Code::BadValue, "recompute_layers needs recompute_method")
                 .key("recompute_layers")
                 .found(job.recompute_layers.to_string())
                 .help("write recompute_method: block"),
@@ -163,13 +163,10 @@ fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let most = (model.layers + model.prediction_layers).div_ceil(chunks) - u32::from(job.pipeline < 2);
     if offload.layers > most {
         found.push(
-            wrong(
-                "layers",
-                "not a number of layers of a chunk whose activations the backward pass does not need at once",
-            )
-            .found(offload.layers.to_string())
-            .allowed(format!("0 to {most}"))
-            .help(format!("write layers: {most}")),
+            wrong("layers", "no chunk has this many layers whose activations the backward pass can wait for")
+                .found(offload.layers.to_string())
+                .allowed(format!("0 to {most}"))
+                .help(format!("write layers: {most}")),
         );
     }
     if offload.modules.is_empty() {
@@ -271,7 +268,7 @@ fn zeros(model: &Model, job: &Job) -> Vec<Diagnostic> {
         .iter()
         .filter(|(_, count)| *count == 0)
         .map(|(key, _)| {
-            Diagnostic::error(Code::BadValue, "not a number from one")
+            Diagnostic::error(Code::BadValue, "must be at least 1")
                 .key(*key)
                 .found("0")
                 .help(format!("write {key}: 1"))

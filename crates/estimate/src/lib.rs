@@ -1,7 +1,7 @@
 //! How long a step of training a language model takes, and how much memory it needs, in closed form.
 //!
-//! A simulation follows every message; an estimate adds up the kernels and collectives of one rank, and takes a
-//! microsecond where a simulation takes a second. So it can compare thousands of ways to divide a model.
+//! A simulation follows every message; an estimate adds up the kernels and collectives of one rank, and takes ten
+//! microseconds where a simulation takes a second. So a search can compare thousands of parallel configurations.
 //!
 //! - [`model`]: the architecture: a decoder with any of today's kinds of attention and experts;
 //! - [`job`]: how it is trained: axes of parallelism, batch, precision, recomputation, what overlaps;
@@ -17,7 +17,7 @@
 //! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
 //! - [`blocks`]: the blocks of a job one by one, for simulations;
 //! - [`profile`]: the step of one job in detail: turns, memory over the step, communication, kernels;
-//! - [`search`]: all ways to divide a model, by the time of a step;
+//! - [`search`]: the best parallel configurations, by the time of a step;
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
 //! - `offload`: copies to the host's memory and back, and updates that the host computes;
 //! - [`check`]: jobs that no cluster can run.

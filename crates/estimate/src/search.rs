@@ -1,4 +1,4 @@
-//! All ways to divide a model among ranks, by the time of a step.
+//! The search for the best parallel configuration of a model on a number of ranks.
 
 use crate::check::check;
 use crate::job::{Job, Recompute, Schedule, Split};
@@ -27,18 +27,18 @@ pub struct Space {
     pub recompute: bool,
     /// Whether data-parallel ranks may divide parameters (ZeRO-3), where there is no pipeline.
     pub shard_parameters: bool,
-    /// Whether divisions are returned one by one that have the same axes and differ in chunks, micro-batch or recomputation;
-    /// else the fastest one of them stands for all.
+    /// Whether configurations that have the same axes, and differ in chunks, micro-batch or recomputation, are returned one
+    /// by one; else the fastest one stands for all of them.
     pub variants: bool,
-    /// What a second of waiting counts beside one of computing where divisions are ranked, from 0 to 1: 1 ranks them by time,
-    /// the part of its power that an accelerator draws while it waits by energy.
+    /// What a second of waiting counts beside one of computing, from 0 to 1, where configurations are ranked: 1 ranks them by
+    /// time; the part of its power that an accelerator draws while it waits ranks them by energy.
     pub waiting: f64,
 }
 
-/// A way to divide the model.
+/// A parallel configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// The division.
+    /// Its axes, batches and recomputation.
     pub job: Job,
     /// The step.
     pub step: Step,
@@ -53,14 +53,14 @@ pub struct Found {
     pub best: Vec<Candidate>,
     /// The candidate that needs the least memory, if none fits.
     pub smallest: Option<(Job, u64)>,
-    /// Divisions that the model and the batch allow.
+    /// Configurations that the model and the batch allow.
     pub possible: usize,
     /// Those of them that fit.
     pub fitting: usize,
 }
 
-/// Searches all divisions: tensor parallelism within an NVLink domain, pipelines with one or more chunks a stage, context
-/// parallelism, experts over any ranks of a stage, micro-batches of powers of two, with and without recomputation.
+/// Searches all configurations: tensor parallelism within an NVLink domain, pipelines with one or more chunks a stage,
+/// context parallelism, experts over any ranks of a stage, micro-batches of powers of two, with and without recomputation.
 ///
 /// `base` has what does not vary: sequence, precision, overlaps. `memory` says how many bytes the fullest rank of a job needs,
 /// of which there are `capacity`. The best `keep` candidates are returned; equally good ones in the order of fewer tensor-
@@ -117,7 +117,7 @@ pub fn search<C: Costs>(
     found
 }
 
-/// Visits all divisions that the model and the batch allow.
+/// Visits all configurations that the model and the batch allow.
 fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor: impl FnMut(Job)) {
     let batches: Vec<u32> = (0..=space.micro_batch.max(1).ilog2())
         .map(|power| 1 << power)
@@ -180,7 +180,7 @@ fn schedules(space: &Space, pipeline: u32) -> Vec<(Schedule, u32)> {
     found
 }
 
-/// The axes of a division, and whether parameters are divided.
+/// The axes of a configuration, and whether parameters are divided.
 const fn axes(job: &Job) -> [u32; 6] {
     [job.tensor, job.pipeline, job.context, job.expert, job.data, job.zero as u32]
 }

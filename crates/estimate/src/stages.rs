@@ -92,9 +92,9 @@ pub fn divide(model: &Model, job: &Job) -> Vec<Vec<Block>> {
 
 /// Micro-batches whose activations a stage keeps at most, a part of one if only some chunks have come to it.
 ///
-/// With GPipe, a stage keeps all of them. With 1F1B, it computes a micro-batch forward for each later stage before its first one backward. With `v` chunks, it
-/// computes all but one chunk of as many micro-batches as there are stages, and two more chunks for each later stage: the
-/// first stage keeps `1 + (p - 1) / (p v)` times what it keeps with one chunk (SC21, 2.2; Korthikanti et al. 2022, 4.2.3).
+/// With GPipe, a stage keeps all of them. With 1F1B, it computes a micro-batch forward for each later stage before its
+/// first one backward. With `v` chunks, it computes all but one chunk of as many micro-batches as there are stages, and two
+/// more chunks for each later stage: the first stage keeps `1 + (p - 1) / (p v)` times what it keeps with one chunk (SC21, 2.2; Korthikanti et al. 2022, 4.2.3).
 pub fn in_flight(job: &Job, stage: u32) -> f64 {
     let (stages, chunks) = (f64::from(job.pipeline.max(1)), f64::from(job.virtual_stages.max(1)));
     let (later, batches) = (stages - 1.0 - f64::from(stage), f64::from(job.micro_batches));

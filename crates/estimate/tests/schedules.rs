@@ -76,7 +76,7 @@ fn stages_keep_what_the_papers_say() {
         // As 1F1B where weights need nothing: p - s micro-batches in stage s.
         let expected: Vec<f64> = (0..stages).map(|stage| p - f64::from(stage)).collect();
         assert_eq!(kept(Schedule::ZbH1, whole), expected);
-        // Qi et al. 2024: stages put off the weights of as many micro-batches as they are ahead of the last one less than
+        // Qi et al. 2024: stages defer the gradients of weights of as many micro-batches as they are ahead of the last one less than
         // the first stage, so that all keep p micro-batches if weights need as much as passes.
         assert_eq!(kept(Schedule::ZbH1, ChunkBytes { forward: 1.0, weight: 1.0 }), vec![p; stages as usize]);
         // ZB-V: 2 p chunks of half of a stage each, which are as much as p micro-batches of a stage.

@@ -226,7 +226,7 @@ type Candidate<'py> = (String, Bound<'py, PyDict>, Bound<'py, PyDict>);
 /// Candidates, the number of possible and of fitting ones, and the job and bytes of the smallest one if none fits.
 type Searched<'py> = (Vec<Candidate<'py>>, usize, usize, Option<(String, u64)>);
 
-/// The fastest ways to divide a model among ranks. `setting` is model, job, space, cluster and software, each as JSON, as the
+/// The fastest parallel configurations of a model. `setting` is model, job, space, cluster and software, each as JSON, as the
 /// types of the crate `estimate` say; `machine` the text and name of a file of kernel models, the ratio of memory rates, and
 /// NCCL's machine as JSON. `framework` decides what memory software needs, of which there are `capacity` bytes.
 #[pyfunction]

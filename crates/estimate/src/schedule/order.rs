@@ -89,8 +89,8 @@ struct Order {
     turns: Vec<Turn>,
     /// The next micro-batch of each chunk: forward, gradients of inputs, gradients of weights.
     next: [[u32; 3]; 2],
-    /// Gradients of weights that were put off, in the order in which they come.
-    put_off: VecDeque<Piece>,
+    /// Gradients of weights that are deferred, in the order in which they come.
+    deferred: VecDeque<Piece>,
 }
 
 impl Order {
@@ -115,16 +115,16 @@ impl Order {
         self.turns.push(Turn::Backward(piece));
     }
 
-    /// Gradients of inputs, while those of weights are put off.
+    /// Gradients of inputs; those of weights are deferred.
     fn input(&mut self, local: u32) {
         let piece = self.take(local, 1);
         self.turns.push(Turn::Input(piece));
-        self.put_off.push_back(piece);
+        self.deferred.push_back(piece);
     }
 
-    /// The gradients of weights that were put off first.
+    /// The gradients of weights that were deferred first.
     fn weight(&mut self) {
-        if let Some(piece) = self.put_off.pop_front() {
+        if let Some(piece) = self.deferred.pop_front() {
             self.turns.push(Turn::Weight(piece));
         }
     }
@@ -134,8 +134,8 @@ impl Order {
         self.turns.push(Turn::Both { forward, backward });
     }
 
-    /// As 1F1B, but stage `s` puts off the weights of `s` micro-batches, which fill the bubble at the end: later stages then
-    /// send gradients to earlier ones sooner.
+    /// As 1F1B, but stage `s` defers the gradients of weights of `s` micro-batches, which fill the bubble at the end: later
+    /// stages then send gradients to earlier ones sooner.
     fn zb_h1(&mut self, stages: u32, stage: u32, batches: u32) {
         let ahead = (stages - 1 - stage).min(batches);
         for _ in 0..ahead {
@@ -150,7 +150,7 @@ impl Order {
                 self.weight();
             }
         }
-        while !self.put_off.is_empty() {
+        while !self.deferred.is_empty() {
             self.weight();
         }
     }
@@ -161,8 +161,8 @@ impl Order {
         let planned = batches.max(2 * stages - 1);
         let both = |order: &mut Self, local| {
             order.input(local);
-            // At once: the last one that was put off.
-            if let Some(piece) = order.put_off.pop_back() {
+            // At once: the one that was deferred last.
+            if let Some(piece) = order.deferred.pop_back() {
                 order.turns.push(Turn::Weight(piece));
             }
         };
@@ -192,7 +192,7 @@ impl Order {
         // The first chunk's gradients of weights come with its last gradients of inputs, then those of the second, then the
         // rest of the first.
         let (mut first, second): (VecDeque<_>, VecDeque<_>) =
-            self.put_off.drain(..).partition(|piece| piece.local == 0);
+            self.deferred.drain(..).partition(|piece| piece.local == 0);
         for _ in 0..stages - stage {
             let piece = self.take(0, 1);
             self.turns.push(Turn::Input(piece));
@@ -239,7 +239,7 @@ impl Order {
             self.backward(1);
             self.both(1, 0);
         }
-        // The second half of these gradients puts off its weights.
+        // The second half of these passes defers the gradients of weights.
         for piece in 0..2 * (from_end + 1) {
             let local = 1 - piece % 2;
             if piece <= from_end { self.backward(local) } else { self.input(local) }
@@ -248,7 +248,7 @@ impl Order {
             self.weight();
             self.input(0);
         }
-        while !self.put_off.is_empty() {
+        while !self.deferred.is_empty() {
             self.weight();
         }
     }

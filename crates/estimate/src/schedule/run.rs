@@ -54,9 +54,9 @@ pub struct Executed {
     pub hidden: Vec<f64>,
 }
 
-/// Part of an accelerator's processors that moves tokens while the others compute: 20 of the 132 of an H800 (DeepSeek-V3
-/// report, 3.2.2).
-const MOVERS: f64 = 20.0 / 132.0;
+/// Part of an accelerator's multiprocessors that moves tokens while the others compute: 20 of the 132 of an H800
+/// (DeepSeek-V3 report, 3.2.2).
+const COMMUNICATING: f64 = 20.0 / 132.0;
 
 /// Micro-batches for each stage after which every schedule repeats itself, and which are executed one by one.
 const EXECUTED: u32 = 6;
@@ -246,7 +246,7 @@ impl<'a> Execution<'a> {
                 let (first, second) = (times(forward), times(backward));
                 let dispatch = first.dispatch[0] + second.dispatch[1];
                 let computing = first.computing[0] + second.computing[1];
-                let hidden = dispatch.min(computing) * (1.0 - MOVERS);
+                let hidden = dispatch.min(computing) * (1.0 - COMMUNICATING);
                 (first.forward + second.input + second.weight - hidden, hidden)
             }
         }
