@@ -6,7 +6,9 @@
 use crate::job::{Adapted, Job, Precision};
 use crate::layer::Setting;
 use crate::machine::{Costs, Product};
-use crate::work::{LayerWork, Linear, Part};
+use crate::model::Model;
+use crate::stages::Block;
+use crate::work::{LayerWork, Linear, Part, layer_work};
 
 /// The products of a layer that have adapters.
 pub(crate) fn adapted<'a>(job: &Job, work: &'a LayerWork) -> impl Iterator<Item = &'a Linear> + use<'a> {
@@ -17,6 +19,21 @@ pub(crate) fn adapted<'a>(job: &Job, work: &'a LayerWork) -> impl Iterator<Item 
         Part::Dense | Part::Shared => which == Adapted::All,
         Part::Experts => false,
     })
+}
+
+/// Parameters of adapters in some blocks of a rank: two matrices for each product that has one (Hu et al. 2021, section 4.1).
+/// 0 if the job has none.
+pub(crate) fn trained(model: &Model, job: &Job, blocks: &[Block]) -> f64 {
+    let Some(rank) = job.adapters else { return 0.0 };
+    let layer = |number: u32| -> u64 {
+        let work = layer_work(model, job, number.min(model.layers - 1));
+        adapted(job, &work).map(|linear| linear.inputs + linear.outputs).sum()
+    };
+    let layers = blocks.iter().map(|block| match *block {
+        Block::Layer(number) => layer(number),
+        Block::Embedding | Block::Output => 0,
+    });
+    f64::from(rank) * layers.sum::<u64>() as f64
 }
 
 /// What adapters of a layer take for one micro-batch, in seconds.

@@ -103,13 +103,14 @@ pub fn blocks<C: Costs>(
         };
         match block {
             Block::Embedding => {
-                let end = ends.embedding;
-                let dense = share(end.forward, end.seconds, end.weight);
+                let [forward_s, seconds, weight_s] = ends.embedding.passes(1.0);
+                let dense = share(forward_s, seconds, weight_s);
                 Detailed { kind: BlockKind::Embedding, layer: None, dense, experts: None }
             }
             Block::Output => {
-                let end = ends.output;
-                let dense = share(end.forward * losses, end.seconds * losses, end.weight * losses);
+                let [output, joining] = [ends.output.passes(losses), ends.joining.passes(losses - 1.0)];
+                let [forward_s, seconds, weight_s] = [0, 1, 2].map(|at| output[at] + joining[at]);
+                let dense = share(forward_s, seconds, weight_s);
                 Detailed { kind: BlockKind::Output, layer: None, dense, experts: None }
             }
             Block::Layer(number) => {
@@ -118,8 +119,11 @@ pub fn blocks<C: Costs>(
                 copies.add(&layer, setting.host_bytes(like, treatment));
                 let sent = work.dispatched_bytes > 0 && !job.overlap.experts;
                 let apart = |seconds: f64, exchanged: f64| if sent { seconds - exchanged } else { seconds };
-                let forward_s = apart(layer.forward.seconds(), layer.forward.expert);
-                let backward_s = apart(layer.backward.seconds(), layer.backward.expert);
+                // What the ranks that divide an expert gather and sum stays within the block.
+                let within = setting.gathered(&work);
+                let passes = if repeats_experts(job, again) { 2.0 } else { 1.0 };
+                let forward_s = apart(layer.forward.seconds(), layer.forward.expert - within);
+                let backward_s = apart(layer.backward.seconds(), layer.backward.expert - passes * within);
                 let Layer { weight_s, .. } = layer;
                 let mut dense = share(forward_s, forward_s + backward_s, weight_s);
                 let experts = (work.local_experts > 0).then(|| {

@@ -1,11 +1,12 @@
 //! Gradients and parameters among data-parallel ranks.
 
+use crate::adapters::trained;
 use crate::job::Job;
 use crate::layer::Setting;
 use crate::machine::{Collective, Costs, Group};
 use crate::model::Model;
 use crate::offload::HostUpdate;
-use crate::stages::Block;
+use crate::stages::{Block, divide};
 
 /// Times of exchanges in a step, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -23,7 +24,7 @@ pub struct Exchange {
 /// Parameters on one rank of the stage that has most of them.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Held {
-    /// Those that tensor-parallel ranks divide.
+    /// Those without experts.
     pub dense: f64,
     /// Those of experts.
     pub experts: f64,
@@ -37,9 +38,14 @@ impl Held {
         for block in blocks {
             match *block {
                 Block::Embedding => held.dense += model.table_parameters() as f64 / tensor,
-                // Tied tables on one stage are one table.
-                Block::Output if model.tied && job.pipeline == 1 => {}
-                Block::Output => held.dense += model.table_parameters() as f64 / tensor,
+                Block::Output => {
+                    // Tied tables on one stage are one table.
+                    if !(model.tied && (job.pipeline == 1 || blocks.contains(&Block::Embedding))) {
+                        held.dense += model.table_parameters() as f64 / tensor;
+                    }
+                    let joining = model.joining_parameters() as f64 / tensor;
+                    held.dense += f64::from(model.prediction_layers) * joining;
+                }
                 Block::Layer(number) => {
                     let experts = model.has_experts(number.min(model.layers - 1));
                     held.dense += model.rank_parameters(experts, u64::from(job.tensor)) as f64;
@@ -58,6 +64,7 @@ impl<C: Costs> Setting<'_, C> {
     /// The exchanges of a step whose micro-batches take `backward_s` in the backward pass and `step_s` in all.
     pub(crate) fn exchange(&self, held: Held, backward_s: f64, step_s: f64) -> Exchange {
         let job = self.job;
+        let held = if job.adapters.is_some() && job.zero < 3 { self.trained() } else { held };
         let dense = self.replicas();
         let experts = Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.domain());
         let gradient = f64::from(job.gradient_bytes);
@@ -71,17 +78,24 @@ impl<C: Costs> Setting<'_, C> {
         let hide = |seconds: f64, overlaps: bool, behind: f64| {
             (seconds * exposed(overlaps)).max(if overlaps { seconds - behind } else { 0.0 })
         };
-        if job.adapters.is_some() {
+        if job.adapters.is_some() && job.zero >= 3 {
             // Frozen parameters have no gradients and no update; ZeRO-3 gathers them all the same.
-            if job.zero < 3 {
-                return Exchange::default();
-            }
-            let gathered = both(Collective::AllGather, parameter, (self.shards(), experts));
-            let whole_s = 2.0 * gathered * f64::from(job.micro_batches);
-            let exposed_s = hide(whole_s, job.overlap.parameters, step_s);
-            return Exchange { whole_s, exposed_s, ..Exchange::default() };
+            let every = f64::from(job.micro_batches);
+            let gathered = 2.0 * every * both(Collective::AllGather, parameter, (self.shards(), experts));
+            let adapters = self.trained();
+            let reduced =
+                every * self.collective(Collective::ReduceScatter, adapters.dense * gradient, self.shards());
+            let HostUpdate { update_s, copies_s } = self.update(adapters);
+            return Exchange {
+                whole_s: gathered + reduced,
+                exposed_s: hide(gathered, job.overlap.parameters, step_s)
+                    + hide(reduced, job.overlap.gradients, backward_s * every),
+                update_s,
+                copies_s,
+            };
         }
         let HostUpdate { update_s, copies_s } = self.update(held);
+        let shared_s = self.shared_table();
         if job.zero >= 3 {
             // Every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
             // pipeline, parameters stay gathered, and gradients are reduced once.
@@ -91,12 +105,7 @@ impl<C: Costs> Setting<'_, C> {
             let (gathered, times) =
                 if job.pipeline > 1 { (gathers, 1.0) } else { (2.0 * gathers, f64::from(job.micro_batches)) };
             // Ranks that hold the same part sum its gradients (HSDP).
-            let across = if self.hybrid() {
-                let part = held.dense * gradient / f64::from(job.shard_group.max(1));
-                self.collective(Collective::AllReduce, part, self.across_shards())
-            } else {
-                0.0
-            };
+            let across = self.sums_of_parts(held);
             let (gathered, reduced) = (gathered * times, reduces * times + across);
             let whole_s = gathered + reduced;
             // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
@@ -105,21 +114,24 @@ impl<C: Costs> Setting<'_, C> {
                 gathered * exposed(job.overlap.parameters) + reduced * exposed(job.overlap.gradients);
             let overlaps = job.overlap.parameters && job.overlap.gradients;
             let beyond = if overlaps { whole_s - step_s } else { 0.0 };
-            return Exchange { whole_s, exposed_s: exposed_s.max(beyond).max(least), update_s, copies_s };
+            let exposed_s = exposed_s.max(beyond).max(least) + shared_s;
+            return Exchange { whole_s: whole_s + shared_s, exposed_s, update_s, copies_s };
         }
         if job.zero == 0 {
             let whole_s = both(Collective::AllReduce, gradient, (dense, experts));
-            let exposed_s = hide(whole_s, job.overlap.gradients, backward_s);
-            return Exchange { whole_s, exposed_s, update_s, copies_s };
+            let exposed_s = hide(whole_s, job.overlap.gradients, backward_s) + shared_s;
+            return Exchange { whole_s: whole_s + shared_s, exposed_s, update_s, copies_s };
         }
         // ZeRO-2 keeps only its part of the sum of gradients, so every micro-batch reduces its own.
         let times = if job.zero == 2 { f64::from(job.micro_batches) } else { 1.0 };
-        let gradients = times * both(Collective::ReduceScatter, gradient, (dense, experts));
+        let reduces = both(Collective::ReduceScatter, gradient, (self.shards(), experts));
+        let gradients = times * (reduces + self.sums_of_parts(held));
         let parameters = both(Collective::AllGather, parameter, (self.shards(), experts));
         Exchange {
-            whole_s: gradients + parameters,
+            whole_s: gradients + parameters + shared_s,
             exposed_s: hide(gradients, job.overlap.gradients, backward_s * times)
-                + hide(parameters, job.overlap.parameters, backward_s / 2.0),
+                + hide(parameters, job.overlap.parameters, backward_s / 2.0)
+                + shared_s,
             update_s,
             copies_s,
         }
@@ -130,6 +142,39 @@ impl<C: Costs> Setting<'_, C> {
             return 0.0;
         }
         self.costs.collective(collective, bytes, group)
+    }
+
+    /// Ranks that hold the same part of what ZeRO divides sum its gradients, if fewer ranks than have copies divide one.
+    fn sums_of_parts(&self, held: Held) -> f64 {
+        if !self.hybrid() {
+            return 0.0;
+        }
+        let bytes = f64::from(self.job.gradient_bytes) / f64::from(self.job.shard_group.max(1));
+        self.collective(Collective::AllReduce, held.dense * bytes, self.across_shards())
+    }
+
+    /// The first and the last stage sum the gradients of a table that both have (Narayanan et al. 2021): after all others, so
+    /// that nothing hides it.
+    fn shared_table(&self) -> f64 {
+        let (model, job) = (self.model, self.job);
+        if !model.tied || job.pipeline < 2 || job.adapters.is_some() {
+            return 0.0;
+        }
+        let stages = divide(model, job);
+        let of = |end: Block| stages.iter().position(|blocks| blocks.contains(&end));
+        let (Some(first), Some(last)) = (of(Block::Embedding), of(Block::Output)) else { return 0.0 };
+        if stages[first].contains(&Block::Output) {
+            return 0.0;
+        }
+        let bytes = model.table_parameters() as f64 / f64::from(job.tensor) * f64::from(job.gradient_bytes);
+        self.collective(Collective::AllReduce, bytes, self.two_stages(first.abs_diff(last) as u32))
+    }
+
+    /// Parameters of adapters, of the stage that has most of them.
+    fn trained(&self) -> Held {
+        let stages = divide(self.model, self.job);
+        let dense = stages.iter().map(|blocks| trained(self.model, self.job, blocks)).fold(0.0, f64::max);
+        Held { dense, experts: 0.0 }
     }
 
     /// Ranks that sum the same gradients.

@@ -1,6 +1,6 @@
 //! The time of a layer on one rank.
 
-use crate::job::{Graphs, Job, Precision, Recompute};
+use crate::job::{Dispatcher, Graphs, Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software};
 use crate::model::Model;
 use crate::work::{LayerWork, Linear, layer_work};
@@ -154,7 +154,7 @@ impl<C: Costs> Setting<'_, C> {
             products: work.linears.iter().map(|each| self.product(Product::Forward, each)).sum::<f64>(),
             attention,
             element_wise: self.element_wise(work),
-            tensor: self.tensor(work),
+            tensor: self.tensor(work) + self.heads(work, Collective::AllGather),
             context: self.context(work, attention, 1.0),
             ..Pass::default()
         };
@@ -183,7 +183,7 @@ impl<C: Costs> Setting<'_, C> {
             products,
             attention,
             element_wise,
-            tensor: forward.tensor,
+            tensor: self.tensor(work) + self.heads(work, Collective::ReduceScatter),
             context: self.context(work, attention, 2.0),
             ..Pass::default()
         };
@@ -208,6 +208,12 @@ impl<C: Costs> Setting<'_, C> {
             self.costs.product(product, precision, m, n, k, groups) / (self.rate(precision) * grouped);
         // However fast software is beside the measured kernels, the accelerator has a peak.
         seconds.max(self.costs.least_product(precision, m, n, k, groups))
+    }
+
+    /// One product of these sizes, alone.
+    pub(crate) fn product_of(&self, product: Product, precision: Precision, m: u64, n: u64, k: u64) -> f64 {
+        let seconds = self.costs.product(product, precision, m, n, k, 1) / self.rate(precision);
+        seconds.max(self.costs.least_product(precision, m, n, k, 1))
     }
 
     pub(crate) fn attention(&self, work: &LayerWork, backward: bool) -> f64 {
@@ -247,33 +253,45 @@ impl<C: Costs> Setting<'_, C> {
     /// Collectives of tensor parallelism in one pass: an all-gather and a reduce-scatter, or an all-reduce, around
     /// attention and around the feed-forward block (Korthikanti et al. 2022, 4.2.2).
     pub(crate) fn tensor(&self, work: &LayerWork) -> f64 {
-        // Experts that no ranks divide take the tokens as they are divided: nothing is gathered around them.
         self.around_block(work) + self.tensor_pair()
     }
 
-    /// Those around the feed-forward block.
+    /// Those around the feed-forward block. Experts take the tokens as they are divided: nothing is gathered around them before
+    /// their dispatch.
     pub(crate) fn around_block(&self, work: &LayerWork) -> f64 {
-        let alone = work.expert_parameters > 0
-            && self.job.expert_tensor == 1
-            && self.model.experts.is_none_or(|experts| experts.shared_ffn == 0);
+        let alone =
+            work.expert_parameters > 0 && self.model.experts.is_none_or(|experts| experts.shared_ffn == 0);
         if alone { 0.0 } else { self.tensor_pair() }
     }
 
     /// What a rank gathers before a block, and reduces after it, where that is not hidden.
     fn tensor_pair(&self) -> f64 {
-        let job = self.job;
-        if job.tensor < 2 {
+        let exposed = if self.job.overlap.tensor { self.software.tensor_exposed } else { 1.0 };
+        exposed
+            * if self.job.sequence_parallel {
+                self.tokens_of(Collective::AllGather) + self.tokens_of(Collective::ReduceScatter)
+            } else {
+                self.tokens_of(Collective::AllReduce)
+            }
+    }
+
+    /// A collective of the tokens of a micro-batch among tensor-parallel ranks.
+    pub(crate) fn tokens_of(&self, collective: Collective) -> f64 {
+        self.among_tensor(collective, self.job.tokens() * self.model.hidden * 2)
+    }
+
+    /// Queries, keys and values of all tensor-parallel ranks, where these are more than the heads of keys; backward, their
+    /// gradients.
+    pub(crate) fn heads(&self, work: &LayerWork, collective: Collective) -> f64 {
+        if work.heads_bytes == 0 { 0.0 } else { self.among_tensor(collective, work.heads_bytes) }
+    }
+
+    fn among_tensor(&self, collective: Collective, bytes: u64) -> f64 {
+        if self.job.tensor < 2 {
             return 0.0;
         }
-        let bytes = (job.tokens() * self.model.hidden * 2) as f64;
-        let group = Group::strided(job.tensor, 1, self.domain());
-        let pair = if job.sequence_parallel {
-            self.costs.collective(Collective::AllGather, bytes, group)
-                + self.costs.collective(Collective::ReduceScatter, bytes, group)
-        } else {
-            self.costs.collective(Collective::AllReduce, bytes, group)
-        };
-        pair * if job.overlap.tensor { self.software.tensor_exposed } else { 1.0 }
+        let group = Group::strided(self.job.tensor, 1, self.domain());
+        self.costs.collective(collective, bytes as f64, group)
     }
 
     /// Keys and values go around the ranks of a sequence while these compute with the ones that they have: `times` as many
@@ -294,19 +312,40 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Tokens to experts and back, in a pass that computes for `compute` seconds.
     pub(crate) fn expert(&self, work: &LayerWork, compute: f64) -> f64 {
-        if work.dispatched_bytes == 0 {
-            return 0.0;
-        }
-        let ranks = self.job.expert * self.job.expert_tensor;
-        let group = Group::strided(ranks, 1, self.domain());
-        // One way each: dispatch and combine.
-        let bytes = work.dispatched_bytes as f64 / 2.0;
-        let whole = 2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group);
+        let whole = self.dispatched(work) + self.gathered(work);
         if self.job.overlap.experts {
             (whole * self.software.expert_exposed).max(whole - compute)
         } else {
             whole
         }
+    }
+
+    /// Dispatch and combine.
+    fn dispatched(&self, work: &LayerWork) -> f64 {
+        if work.dispatched_bytes == 0 {
+            return 0.0;
+        }
+        let (expert, parts) = (self.job.expert, self.job.expert_tensor);
+        // Kernels of their own send a token to all ranks that divide an expert; else each sends to its like.
+        let (ranks, stride) = match self.job.dispatcher {
+            Dispatcher::AllToAll => (expert, parts),
+            Dispatcher::Fused => (expert * parts, 1),
+        };
+        let group = Group::strided(ranks, stride, self.domain());
+        // One way each.
+        let bytes = work.dispatched_bytes as f64 / 2.0;
+        2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group)
+    }
+
+    /// Tokens that the ranks gather which divide an expert, and the sums of their outputs.
+    pub(crate) fn gathered(&self, work: &LayerWork) -> f64 {
+        if work.gathered_bytes == 0 {
+            return 0.0;
+        }
+        let group = Group::strided(self.job.expert_tensor, 1, self.domain());
+        let bytes = work.gathered_bytes as f64;
+        self.costs.collective(Collective::AllGather, bytes, group)
+            + self.costs.collective(Collective::ReduceScatter, bytes, group)
     }
 }
 

@@ -7,7 +7,7 @@
 use crate::activations::{
     Activations, Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
 };
-use crate::adapters::adapted;
+use crate::adapters::trained;
 use crate::exchange::Held;
 use crate::job::{Job, Schedule};
 use crate::machine::MemorySoftware;
@@ -16,7 +16,6 @@ use crate::offload::HOST_GRADIENT;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
 use crate::stages::{Block, divide, divide_chunks, in_flight};
-use crate::work::layer_work;
 use serde::Serialize;
 
 /// The peak memory of a rank, in bytes.
@@ -257,8 +256,8 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     } else {
         0.0
     };
-    if let Some(rank) = job.adapters {
-        let trained = adapters(model, job, blocks, rank);
+    if job.adapters.is_some() {
+        let trained = trained(model, job, blocks);
         let trained_part = if job.zero > 0 { trained * divided / all.max(1.0) } else { trained };
         return States {
             weights: (HALF + copies) * at(3) + HALF * trained,
@@ -305,17 +304,4 @@ fn gathered(model: &Model, job: &Job, blocks: &[Block]) -> (f64, f64) {
         among.map(size).fold(0.0, f64::max)
     };
     (largest(false), largest(false) + largest(true))
-}
-
-/// Parameters of adapters of a rank: two matrices for each product that has one (Hu et al. 2021, section 4.1).
-fn adapters(model: &Model, job: &Job, blocks: &[Block], rank: u32) -> f64 {
-    let layer = |number: u32| -> u64 {
-        let work = layer_work(model, job, number.min(model.layers - 1));
-        adapted(job, &work).map(|linear| linear.inputs + linear.outputs).sum()
-    };
-    let layers = blocks.iter().map(|block| match *block {
-        Block::Layer(number) => layer(number),
-        Block::Embedding | Block::Output => 0,
-    });
-    f64::from(rank) * layers.sum::<u64>() as f64
 }

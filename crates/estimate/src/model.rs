@@ -144,13 +144,27 @@ impl Model {
         self.attention_parameters() + self.ffn_matrices() * self.hidden * ffn
     }
 
-    /// Of these, what each of `tensor` ranks holds: the compressing layers of latent attention are not divided.
+    /// Parameters of a layer, without those of experts and norms, that each of `tensor` ranks holds. Ranks do not divide the
+    /// compressing layers of latent attention, and the router.
     pub fn rank_parameters(&self, experts: bool, tensor: u64) -> u64 {
-        let whole = match self.attention {
+        let compressing = match self.attention {
             Attention::Latent(latent) => self.hidden * (latent.query_rank + latent.kv_rank + latent.rope_dim),
             Attention::Full | Attention::Window { .. } => 0,
         };
-        whole + (self.dense_parameters(experts) - whole) / tensor
+        let router = if experts { self.router_parameters() } else { 0 };
+        let divided = self.dense_parameters(experts) - compressing;
+        divided / tensor + compressing + router
+    }
+
+    /// Parameters of the router of a layer with experts.
+    pub fn router_parameters(&self) -> u64 {
+        self.experts.map_or(0, |experts| experts.count * self.hidden)
+    }
+
+    /// Parameters of a product that joins the embedding of the next token with what a layer of multi-token prediction takes
+    /// (`M` in equation 21 of the DeepSeek-V3 report).
+    pub const fn joining_parameters(&self) -> u64 {
+        2 * self.hidden * self.hidden
     }
 
     /// Parameters of all experts of a layer.
@@ -167,8 +181,8 @@ impl Model {
     pub fn parameters(&self) -> u64 {
         let layer = |layer: u32| {
             let experts = self.has_experts(layer);
-            let router = self.experts.map_or(0, |each| each.count * self.hidden);
-            self.dense_parameters(experts) + if experts { self.expert_parameters() + router } else { 0 }
+            let routed = if experts { self.expert_parameters() + self.router_parameters() } else { 0 };
+            self.dense_parameters(experts) + routed
         };
         let tables = if self.tied { 1 } else { 2 };
         (0..self.layers).map(layer).sum::<u64>() + tables * self.table_parameters()

@@ -371,13 +371,31 @@ fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Commun
         }
     };
     for (block, again) in computed(model, job, stage) {
-        let Block::Layer(number) = block else { continue };
+        let number = match block {
+            Block::Layer(number) => number,
+            Block::Embedding => {
+                inner.around_embedding(false);
+                inner.around_embedding(true);
+                add("tensor", &|_| batches);
+                continue;
+            }
+            Block::Output => {
+                inner.around_output(false);
+                inner.around_output(true);
+                add("tensor", &|_| batches * f64::from(1 + model.prediction_layers));
+                continue;
+            }
+        };
         let work = layer_work(model, job, number.min(model.layers - 1));
         let again = job.recompute == Recompute::Full && again;
         let repeated = |module| if again || modules.has(module) { 2.0 } else { 1.0 };
         // The backward pass has the collectives of the forward pass.
         inner.tensor(&work);
         add("tensor", &|_| batches * if again { 3.0 } else { 2.0 });
+        inner.heads(&work, Collective::AllGather);
+        add("tensor", &|_| batches * if again { 2.0 } else { 1.0 });
+        inner.heads(&work, Collective::ReduceScatter);
+        add("tensor", &|_| batches);
         if job.recompute == Recompute::Selective {
             inner.parts_again(&work, &Pass::default());
             add("tensor", &|_| batches);
@@ -387,8 +405,11 @@ fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Commun
         inner.context(&work, inner.attention(&work, true), 2.0);
         add("context", &|_| batches);
         inner.expert(&work, 0.0);
-        // Tokens go to experts and come back.
-        add("expert", &|_| 2.0 * batches * (1.0 + repeated(Module::Moe)));
+        // Tokens go to experts and come back; where ranks divide an expert, they gather tokens once and sum outputs once.
+        add("expert", &|collective| {
+            let ways = if collective == Collective::AllToAll { 2.0 } else { 1.0 };
+            ways * batches * (1.0 + repeated(Module::Moe))
+        });
     }
     if job.pipeline > 1 {
         inner.message_s();
@@ -513,13 +534,20 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
                     }
                     let (m, n, k) = linear.sizes(product);
                     let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
-                    let each_s =
-                        setting.costs.product(product, precision, m, n, k, 1) / setting.rate(precision);
+                    let each_s = setting.product_of(product, precision, m, n, k);
                     add(multiplied("output layer", product, precision, times, each_s, &linear));
+                    let joining = setting.joining();
+                    let (times, each_s) =
+                        (batches * f64::from(model.prediction_layers), setting.product(product, &joining));
+                    add(multiplied("joined tokens", product, job.precision, times, each_s, &joining));
                 }
                 if job.adapters.is_none() {
                     let each_s = noted.accumulation(vocab * model.hidden);
                     add(moved("sums of gradients", "backward", times, each_s, costs.moved.get()));
+                    let joining = setting.joining();
+                    let each_s = noted.accumulation(joining.inputs * joining.outputs);
+                    let (times, bytes) = (times - batches, costs.moved.get());
+                    add(moved("sums of gradients", "backward", times, each_s, bytes));
                 }
                 let bytes = setting.software.logit_bytes * (job.tokens() * vocab) as f64;
                 add(moved(

@@ -10,6 +10,7 @@ use crate::offload::Copies;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkTimes, Executed, execute};
 use crate::stages::{Block, Pipelined, divide, divide_chunks, messages, schedule};
+use crate::work::{Linear, Part as Piece};
 
 /// The time of a step. All parts together are the step.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,8 @@ impl Step {
 pub(crate) struct Ends {
     pub(crate) embedding: End,
     pub(crate) output: End,
+    /// What a layer of multi-token prediction has beside a layer and an output layer.
+    pub(crate) joining: End,
 }
 
 /// Times of one of them.
@@ -72,6 +75,16 @@ pub(crate) struct End {
     pub(crate) forward: f64,
     /// And the gradients of weights.
     pub(crate) weight: f64,
+    /// Collectives of tensor parallelism, forward and backward, besides.
+    pub(crate) tensor: [f64; 2],
+}
+
+impl End {
+    /// Seconds of the forward pass, of both, and of gradients of weights, `times` of them, with its collectives.
+    pub(crate) fn passes(&self, times: f64) -> [f64; 3] {
+        let [forward, backward] = self.tensor;
+        [self.forward + forward, self.seconds + forward + backward, self.weight].map(|each| each * times)
+    }
 }
 
 /// One micro-batch in some blocks.
@@ -99,16 +112,17 @@ impl Part {
         blocks: &[Block],
         mut layer: impl FnMut(u32, Treatment) -> (Layer, f64),
         ends: Ends,
-        losses: f64,
+        predicted: f64,
     ) {
         let (mut nth, mut copies, mut turns) = (0, Copies::default(), None);
         for block in blocks {
             match *block {
                 Block::Embedding => self.add_end(ends.embedding, 1.0),
                 Block::Output => {
-                    self.add_end(ends.output, losses);
-                    let forward = ends.output.forward * losses;
-                    turns = Some((forward, ends.output.seconds * losses - forward));
+                    self.add_end(ends.output, 1.0 + predicted);
+                    self.add_end(ends.joining, predicted);
+                    let forward = ends.output.forward * (1.0 + predicted);
+                    turns = Some((forward, ends.output.seconds * (1.0 + predicted) - forward));
                 }
                 Block::Layer(number) => {
                     let (found, bytes) = layer(number, Treatment::of(setting.job, nth, blocks));
@@ -134,6 +148,9 @@ impl Part {
         self.end.seconds += end.seconds * times;
         self.end.forward += end.forward * times;
         self.end.weight += end.weight * times;
+        let [forward, backward] = end.tensor;
+        self.forward_s += forward * times;
+        self.pass.tensor += (forward + backward) * times;
     }
 
     fn seconds(&self) -> f64 {
@@ -164,9 +181,9 @@ pub fn estimate<C: Costs>(
     let chunks = divide_chunks(model, job);
     let mut times = LayerTimes::of(&setting);
     let ends = setting.ends();
-    let losses = f64::from(1 + model.prediction_layers);
+    let predicted = f64::from(model.prediction_layers);
     let mut add = |part: &mut Part, blocks: &[Block]| {
-        part.add(&setting, blocks, |number, treatment| times.layer(number, treatment), ends, losses)
+        part.add(&setting, blocks, |number, treatment| times.layer(number, treatment), ends, predicted)
     };
     let mut stages = vec![Part::default(); job.pipeline.max(1) as usize];
     for (stage, part) in (0..).zip(&mut stages) {
@@ -266,12 +283,12 @@ fn scaled(pass: Pass, by: f64) -> Pass {
 impl<C: Costs> Setting<'_, C> {
     /// The times of one micro-batch in each chunk of the model.
     pub(crate) fn chunk_times(&self) -> Vec<ChunkTimes> {
-        let (ends, losses) = (self.ends(), f64::from(1 + self.model.prediction_layers));
+        let (ends, predicted) = (self.ends(), f64::from(self.model.prediction_layers));
         let mut layers = LayerTimes::of(self);
         let chunks = divide_chunks(self.model, self.job);
         let times = chunks.iter().map(|blocks| {
             let mut part = Part::default();
-            part.add(self, blocks, |number, treatment| layers.layer(number, treatment), ends, losses);
+            part.add(self, blocks, |number, treatment| layers.layer(number, treatment), ends, predicted);
             part.times()
         });
         times.collect()
@@ -292,8 +309,7 @@ impl<C: Costs> Setting<'_, C> {
         let vocab = self.model.vocab.div_ceil(u64::from(job.tensor));
         let hidden = self.model.hidden;
         let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
-        let product =
-            |product, m, n, k| self.costs.product(product, precision, m, n, k, 1) / self.rate(precision);
+        let product = |product, m, n, k| self.product_of(product, precision, m, n, k);
         let logits = self.costs.memory(self.software.logit_bytes * (tokens * vocab) as f64);
         let forward = product(Product::Forward, tokens, vocab, hidden);
         let mut output = logits + forward + product(Product::InputGradient, tokens, hidden, vocab);
@@ -303,13 +319,66 @@ impl<C: Costs> Setting<'_, C> {
                 product(Product::WeightGradient, vocab, hidden, tokens) + self.accumulation(vocab * hidden);
             output += weight;
         }
+        let joining = self.joining();
+        let joined = |product| self.product(product, &joining);
+        let mut joining_s = joined(Product::Forward) + joined(Product::InputGradient);
+        let mut joining_weight = 0.0;
+        if job.adapters.is_none() {
+            joining_weight =
+                joined(Product::WeightGradient) + self.accumulation(joining.inputs * joining.outputs);
+            joining_s += joining_weight;
+        }
         // Rows of the table are read and written forward; their gradients are read and added backward.
         let embedding = self.costs.memory((tokens * hidden * 10) as f64);
         let read = embedding * 4.0 / 10.0;
         Ends {
-            embedding: End { seconds: embedding, forward: read, weight: embedding - read },
+            embedding: End {
+                seconds: embedding,
+                forward: read,
+                weight: embedding - read,
+                tensor: [false, true].map(|backward| self.around_embedding(backward)),
+            },
             // Half of the logits' traffic is that of the loss, the other half that of its gradient.
-            output: End { seconds: output, forward: forward + logits / 2.0, weight },
+            output: End {
+                seconds: output,
+                forward: forward + logits / 2.0,
+                weight,
+                tensor: [false, true].map(|backward| self.around_output(backward)),
+            },
+            joining: End {
+                seconds: joining_s,
+                forward: joined(Product::Forward),
+                weight: joining_weight,
+                tensor: [0.0; 2],
+            },
+        }
+    }
+
+    /// The product that joins two tokens in a layer of multi-token prediction.
+    pub(crate) fn joining(&self) -> Linear {
+        let hidden = self.model.hidden;
+        let outputs = hidden / u64::from(self.job.tensor);
+        Linear { tokens: self.job.tokens(), inputs: 2 * hidden, outputs, groups: 1, part: Piece::Dense }
+    }
+
+    /// The collective of a pass around the embedding: each rank has rows of the table, and they sum what they find. With
+    /// sequence parallelism, ranks gather gradients of all tokens.
+    pub(crate) fn around_embedding(&self, backward: bool) -> f64 {
+        match (self.job.sequence_parallel, backward) {
+            (true, false) => self.tokens_of(Collective::ReduceScatter),
+            (true, true) => self.tokens_of(Collective::AllGather),
+            (false, false) => self.tokens_of(Collective::AllReduce),
+            (false, true) => 0.0,
+        }
+    }
+
+    /// The collective of a pass around the output layer, of which each rank has a part of the vocabulary.
+    pub(crate) fn around_output(&self, backward: bool) -> f64 {
+        match (self.job.sequence_parallel, backward) {
+            (true, false) => self.tokens_of(Collective::AllGather),
+            (true, true) => self.tokens_of(Collective::ReduceScatter),
+            (false, false) => 0.0,
+            (false, true) => self.tokens_of(Collective::AllReduce),
         }
     }
 
@@ -325,14 +394,17 @@ impl<C: Costs> Setting<'_, C> {
         if job.pipeline < 2 {
             return 0.0;
         }
-        let bytes = self.message_bytes() as f64;
-        // The slowest message counts: if stages lie in several domains, one between two of them.
-        let (stride, domain) = (job.stage_ranks(), self.domain());
-        let group = if stride * job.pipeline > domain {
+        self.costs.collective(Collective::Send, self.message_bytes() as f64, self.two_stages(1))
+    }
+
+    /// A rank and that which is `apart` stages away. The slowest message counts: if stages lie in several domains, one between
+    /// two of them.
+    pub(crate) fn two_stages(&self, apart: u32) -> Group {
+        let (stride, domain) = (self.job.stage_ranks(), self.domain());
+        if stride * self.job.pipeline > domain {
             Group { in_domain: 1, domains: 2, concurrent: stride.min(domain) }
         } else {
-            Group::strided(2, stride, domain)
-        };
-        self.costs.collective(Collective::Send, bytes, group)
+            Group::strided(2, stride * apart, domain)
+        }
     }
 }

@@ -63,12 +63,16 @@ pub struct LayerWork {
     pub routed_bytes: u64,
     /// Experts of the rank.
     pub local_experts: u64,
-    /// Parameters of linear layers that tensor-parallel ranks divide.
+    /// Parameters of the rank, without those of experts.
     pub dense_parameters: u64,
     /// Parameters of experts.
     pub expert_parameters: u64,
     /// Bytes that a rank sends to experts of others, and receives back; 0 without experts on other ranks.
     pub dispatched_bytes: u64,
+    /// Bytes of the tokens that the ranks gather which divide an expert, and whose outputs they sum; 0 if none divide it.
+    pub gathered_bytes: u64,
+    /// Bytes of queries, keys and values that tensor-parallel ranks gather; 0 where each has heads of keys of its own.
+    pub heads_bytes: u64,
 }
 
 const HALF: u64 = 2;
@@ -124,10 +128,15 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             (heads, key, latent.value_dim)
         }
         Attention::Full | Attention::Window { .. } => {
-            // Ranks beyond the number of key heads have copies of them.
+            // Ranks beyond the number of key heads divide the product of one between them, gather what it gives, and have copies
+            // of its keys and values (`num_query_groups` below the ranks in Megatron Core).
             let kv_heads = (model.kv_heads / tensor).max(1);
             let (queries, keys) = (heads * model.head_dim, kv_heads * model.head_dim);
-            work.linear(tokens, hidden, queries + 2 * keys, Part::Attention);
+            let outputs = (model.heads + 2 * model.kv_heads) * model.head_dim;
+            work.linear(tokens, hidden, outputs / tensor, Part::Attention);
+            if model.kv_heads < tensor {
+                work.heads_bytes = tokens * outputs * HALF;
+            }
             work.linear(tokens, queries, hidden, Part::AttentionOutput);
             if model.rotary {
                 work.element_bytes += tokens * (queries + keys) * HALF * 2;
@@ -190,16 +199,23 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     }
     work.local_experts = local;
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;
-    if job.expert * job.expert_tensor > 1 {
-        // Megatron Core's dispatchers send activations in 16 bits, before they are converted, and bring back 16 bits.
-        let copies = match job.dispatcher {
-            Dispatcher::AllToAll => sent as f64,
-            Dispatcher::Fused => {
-                let ranks = ranks_of(experts.count, local, experts.top_k);
-                job.tokens() as f64 / tensor as f64 * ranks * parts as f64
+    // Megatron Core's dispatchers send activations in 16 bits, before they are converted, and bring back 16 bits.
+    let token = model.hidden * HALF;
+    match job.dispatcher {
+        Dispatcher::AllToAll => {
+            if job.expert > 1 {
+                work.dispatched_bytes = 2 * sent * token;
             }
-        };
-        work.dispatched_bytes = (copies * (model.hidden * 2 * HALF) as f64) as u64;
+            if parts > 1 {
+                work.gathered_bytes = computed * token;
+            }
+        }
+        Dispatcher::Fused if job.expert * job.expert_tensor > 1 => {
+            let ranks = ranks_of(experts.count, local, experts.top_k);
+            let copies = job.tokens() as f64 / tensor as f64 * ranks * parts as f64;
+            work.dispatched_bytes = (copies * (2 * token) as f64) as u64;
+        }
+        Dispatcher::Fused => {}
     }
 }
 

@@ -2,7 +2,9 @@
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use syncline_estimate::work::{layer_work, ranks_of};
-use syncline_estimate::{Dispatcher, Experts, Graphs, Job, Model, Overlap, Precision, Software, estimate};
+use syncline_estimate::{
+    Collective, Dispatcher, Experts, Graphs, Group, Job, Model, Overlap, Precision, Software, estimate,
+};
 
 /// A model with eight experts, of which a token goes to two.
 fn model() -> Model {
@@ -43,6 +45,28 @@ fn a_token_goes_to_as_many_ranks_as_hold_its_experts() {
     assert!((ranks_of(64, 1, 8) - 8.0).abs() < 1e-12);
     assert!((ranks_of(64, 64, 8) - 1.0).abs() < 1e-12);
     assert!((ranks_of(64, 8, 64) - 8.0).abs() < 1e-12);
+}
+
+/// Ranks that divide an expert gather the tokens which came to each of them, and sum their outputs: `top_k` copies of a token,
+/// of which each tensor-parallel rank has sent some.
+#[test]
+fn ranks_that_divide_an_expert_gather_its_tokens() {
+    let job = Job { tensor: 4, sequence_parallel: true, expert: 2, expert_tensor: 2, ..single(1024) };
+    let work = layer_work(&model(), &job, 0);
+    let sent = 2 * 1024 / 4 * 12_288 * 2;
+    assert_eq!((work.dispatched_bytes, work.gathered_bytes), (2 * sent, 2 * sent));
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    let step = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
+    // Dispatch and combine, a gathering and a sum, forward and backward.
+    assert_eq!(step.stage.expert, (96 * 2 * (2 * sent + 2 * 2 * sent)) as f64);
+    let group = |in_domain| Group { in_domain, domains: 1, concurrent: 1 };
+    let calls = costs.calls.borrow();
+    assert!(calls.contains(&(Collective::AllGather, (2 * sent) as f64, group(2))));
+    let all_to_all = calls.iter().find(|call| call.0 == Collective::AllToAll);
+    assert_eq!(all_to_all, Some(&(Collective::AllToAll, sent as f64, Group { concurrent: 2, ..group(2) })));
+    // Nothing else is gathered around experts without a shared one: around attention, and at the ends.
+    let bytes = 1024_u64 * 12_288 * 2;
+    assert_eq!(step.stage.tensor, (96 * 4 * bytes + 4 * bytes) as f64);
 }
 
 #[test]

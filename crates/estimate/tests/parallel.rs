@@ -32,19 +32,23 @@ fn tensor_parallelism_sums_four_times_in_a_layer() {
     let job = Job { tensor: 8, ..single(2048) };
     let costs = Counting { network: 1.0, ..Counting::default() };
     let step = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
-    // Shoeybi et al. 2019: two all-reduces of the activations forward and two backward.
+    // Shoeybi et al. 2019: two all-reduces of the activations forward and two backward; one more forward, of rows of the table
+    // of tokens, and one backward, of gradients from the output layer.
     let bytes = 2048.0 * 12_288.0 * 2.0;
-    assert_eq!(step.stage.tensor, 2.0 * 4.0 * bytes);
+    assert_eq!(step.stage.tensor, (2.0 * 4.0 + 2.0) * bytes);
     // Sequence parallelism replaces each by a reduce-scatter and an all-gather.
     let job = Job { sequence_parallel: true, ..job };
     let costs = Counting { network: 1.0, ..Counting::default() };
-    assert_eq!(estimate(&model(), &job, SERVERS, &PLAIN, &costs).stage.tensor, 2.0 * 8.0 * bytes);
+    assert_eq!(estimate(&model(), &job, SERVERS, &PLAIN, &costs).stage.tensor, (2.0 * 8.0 + 4.0) * bytes);
     assert!(costs.calls.borrow().contains(&(Collective::ReduceScatter, bytes, group(8, 1, 1))));
-    // Recomputation repeats those of the forward pass, and overlap hides three quarters.
+    // Recomputation repeats those of layers' forward pass, of which overlap hides three quarters.
     let job =
         Job { recompute: Recompute::Full, overlap: Overlap { tensor: true, ..Overlap::default() }, ..job };
     let costs = Counting { network: 1.0, ..Counting::default() };
-    assert_eq!(estimate(&model(), &job, SERVERS, &PLAIN, &costs).stage.tensor, 2.0 * 12.0 * bytes / 4.0);
+    assert_eq!(
+        estimate(&model(), &job, SERVERS, &PLAIN, &costs).stage.tensor,
+        (2.0 * 12.0 / 4.0 + 4.0) * bytes
+    );
 }
 
 #[test]
@@ -128,7 +132,11 @@ fn exchanges_of_zero_3_hide_only_a_part() {
     let adapters = Job { adapters: Some(16), ..job };
     let costs = Counting { network: 1.0, ..Counting::default() };
     let step = estimate(&model(), &adapters, SERVERS, &PLAIN, &costs);
-    assert_eq!(step.whole_exchange_s, 4.0 * 2.0 * 2.0 * held);
+    // Of their own, they have two matrices for each product: of 16 columns, and as many rows as it has inputs and outputs.
+    let hidden = 12_288.0;
+    let sizes = 4.0 * hidden + 2.0 * hidden + 2.0 * 5.0 * hidden;
+    let trained = f64::from(model().layers) * 16.0 * sizes;
+    assert_eq!(step.whole_exchange_s, 4.0 * (2.0 * 2.0 * held + 4.0 * trained));
 }
 
 #[test]
@@ -153,4 +161,34 @@ fn numbers_that_are_nothing_are_refused() {
     let keys = Model { kv_heads: 8, ..model() };
     assert_eq!(check(&keys, &Job { tensor: 6, ..single(2048) })[0].help.as_deref(), Some("write tensor: 4"));
     assert!(check(&keys, &Job { tensor: 16, ..single(2048) }).is_empty());
+}
+
+/// Both ends of a pipeline have a tied table, and sum its gradients after all others (Narayanan et al. 2021).
+#[test]
+fn both_ends_sum_the_gradients_of_a_tied_table() {
+    let exchanged = |tied: bool, pipeline: u32| {
+        let model = Model { tied, layers: 96, ..model() };
+        let job = Job { pipeline, tensor: 8, micro_batches: 8, ..single(2048) };
+        let costs = Counting { network: 1.0, ..Counting::default() };
+        estimate(&model, &job, SERVERS, &PLAIN, &costs).exchange_s
+    };
+    let table = model().table_parameters() as f64 / 8.0;
+    assert_eq!((exchanged(false, 4), exchanged(true, 1)), (0.0, 0.0));
+    assert_eq!(exchanged(true, 4), 4.0 * table);
+}
+
+/// Ranks in groups that each hold all states (HSDP, `--num-distributed-optimizer-instances`) reduce gradients among the group,
+/// and sum their part with those that hold the same.
+#[test]
+fn groups_that_hold_all_states_sum_their_parts() {
+    let held = model().parameters() as f64;
+    for (zero, parameters) in [(1, 2.0), (2, 2.0), (3, 4.0)] {
+        let job = Job { data: 64, zero, shard_group: 8, ..single(2048) };
+        let costs = Counting { network: 1.0, ..Counting::default() };
+        let step = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
+        assert_eq!(step.whole_exchange_s, (4.0 + parameters + 4.0 / 8.0) * held);
+        let calls = costs.calls.borrow();
+        assert!(calls.contains(&(Collective::ReduceScatter, 4.0 * held, group(8, 1, 1))));
+        assert!(calls.contains(&(Collective::AllReduce, 4.0 * held / 8.0, group(1, 8, 8))));
+    }
 }

@@ -252,6 +252,6 @@ proptest! {
         let all: f64 = chunks.iter().map(ChunkTimes::seconds).sum::<f64>() * f64::from(job.micro_batches);
         prop_assert_eq!(work, all);
         let found = execute(&job, &chunks, f64::from(message));
-        prop_assert!((found.seconds / end - 1.0).abs() < 0.015, "{} is not {end}", found.seconds);
+        prop_assert!((found.seconds / end - 1.0).abs() < 0.02, "{} is not {end}", found.seconds);
     }
 }

@@ -111,8 +111,10 @@ fn tensor_parallel_ranks_divide_products_and_share_few_heads_of_keys() {
     let one = layer_work(&model, &single(2048), 0);
     let work = layer_work(&model, &Job { tensor: 16, sequence_parallel: true, ..single(2048) }, 0);
     let outputs = |at: usize| (one.linears[at].outputs, work.linears[at].outputs);
-    // 96 heads and twice 8 of keys, then 6 and twice 1: eight heads of keys on sixteen ranks have copies.
-    assert_eq!(outputs(0), ((96 + 16) * 128, (6 + 2) * 128));
+    // Sixteen ranks divide 96 heads and twice 8 of keys, gather what they multiplied, and each attends with a whole head of keys.
+    assert_eq!(outputs(0), ((96 + 16) * 128, (96 + 16) * 128 / 16));
+    assert_eq!((one.heads_bytes, work.heads_bytes), (0, 2048 * (96 + 16) * 128 * 2));
+    assert_eq!(work.attention.map(|each| (each.heads, each.kv_heads)), Some((6, 1)));
     assert_eq!(outputs(2), (49_152, 49_152 / 16));
     assert_eq!(work.dense_parameters, one.dense_parameters / 16);
 }
