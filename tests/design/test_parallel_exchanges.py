@@ -59,9 +59,11 @@ def seconds(job, operation, size, ranks):
     ids=str,
 )
 def test_tokens_to_experts_and_back_take_the_time_of_the_estimate(how):
-    """Nothing else communicates in jobs that train adapters, and nothing is hidden: both times are sums."""
+    """Nothing else communicates in simulated jobs that train adapters, and nothing is hidden: both times are sums."""
     job = of(SPARSE, adapters=16, zero=0, **how)
-    assert simulated(job).total_time_s == pytest.approx(estimate(job).step_s, rel=1e-4)
+    # The few gradients of adapters are not simulated.
+    found = estimate(job)
+    assert simulated(job).total_time_s == pytest.approx(found.step_s - found.parts["exchange"], rel=1e-4)
 
 
 def test_tokens_are_sent_four_times_in_each_layer_and_micro_batch():

@@ -50,9 +50,11 @@ class Axes:
         mesh["data"] = replicas // shards if hybrid else replicas
         ranks = how.expert * how.expert_tensor
         copies = max(replicas * how.tensor // ranks, 1)
-        experts: dict[str, Any] = {"tensor": 1, "data": copies}
-        if ranks > 1:
-            experts["axes"] = {EXPERT: ranks}
+        # Kernels for dispatch send a token to all ranks that divide an expert; else each of them sends to its like.
+        parts = 1 if how.dispatcher == "fused" else how.expert_tensor
+        experts: dict[str, Any] = {"tensor": parts, "data": copies}
+        if ranks > parts:
+            experts["axes"] = {EXPERT: ranks // parts}
         return cls(mesh, experts, hybrid, how.zero >= DIVIDED and how.pipeline == 1)
 
     def ranks(self, along: list[str], *, experts: bool) -> int:
