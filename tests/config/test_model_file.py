@@ -123,7 +123,7 @@ def test_an_unknown_kind_suggests_the_nearest_and_experts_are_refused(file):
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
-        ("", "SL0106", "not well-formed JSON"),
+        ("", "SL0106", "the file is empty"),
         ("{", "SL0106", "not well-formed JSON"),
         ('{"model_type": "gpt2",}', "SL0106", "not well-formed JSON"),
         ("model_type: gpt2", "SL0106", "not well-formed JSON"),

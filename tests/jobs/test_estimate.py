@@ -331,6 +331,23 @@ def test_the_command_prints_parts_and_memory(cli: Cli):
     assert small["job"]["data"] == 32
 
 
+def test_a_job_is_simulated_beside_its_estimate(cli: Cli):
+    from syncline.input.dump import dump
+
+    cli.write("job.yaml", dump(DENSE))
+    found = cli("estimate", "job.yaml", "--simulate")
+    assert found.returncode == 0 and "\nsimulated: " in found.stdout
+    told = json.loads(cli("estimate", "job.yaml", "--simulate", "--json").stdout)
+    assert told["simulated"]["step_s"] == pytest.approx(told["estimate"]["step_s"], rel=0.05)
+    assert told["simulated"]["not_simulated"] is None
+    one = cli(
+        "estimate", "job.yaml", "--simulate", "--set", "parallel.schedule=zb-h1", "--set", "parallel.virtual_stages=1"
+    )
+    assert "is not simulated: simulations do not have the schedule zb-h1, but gpipe and 1f1b" in " ".join(
+        one.stdout.split()
+    )
+
+
 def test_a_job_that_does_not_fit_says_so(cli: Cli):
     from syncline.input.dump import dump
 

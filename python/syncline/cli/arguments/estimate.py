@@ -16,6 +16,9 @@ def estimate(
     job: Annotated[str, typer.Argument(metavar="JOB", help="A job file, or - for standard input.")],
     set_: Set = None,
     report: Report = None,
+    simulate: Annotated[
+        bool, typer.Option("--simulate", metavar="", help="Also simulate the job, with contention on the network.")
+    ] = False,
     force: Force = False,
     json: Json = False,
     quiet: Quiet = False,
@@ -27,4 +30,4 @@ def estimate(
     """
     from syncline.cli.commands.estimate import estimate as call
 
-    return call(job, set_ or [], report=report, force=force, as_json=json)
+    return call(job, set_ or [], report=report, simulate=simulate, force=force, as_json=json)

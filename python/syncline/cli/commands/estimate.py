@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def estimate(path: str, sets: Iterable[str], *, report: str | None, force: bool, as_json: bool) -> int:
-    """Estimates the job of a file, prints what was found, and writes it as the page ``report``; returns the status."""
+def estimate(path: str, sets: Iterable[str], *, report: str | None, simulate: bool, force: bool, as_json: bool) -> int:
+    """Estimates the job of a file, prints what was found, and writes it as the page ``report``; returns the status.
+
+    With ``simulate``, the job is also simulated.
+    """
     from syncline.jobs import estimate as estimated
     from syncline.jobs import faster, read_job
     from syncline.jobs.screen import as_dict, screen
@@ -28,8 +31,22 @@ def estimate(path: str, sets: Iterable[str], *, report: str | None, force: bool,
         from syncline.jobs.page import page
 
         write_page(report, page(found, better=better))
+    run = None
+    if simulate:
+        from syncline.design.parallel.simulation import simulated_job
+
+        run = simulated_job(found.job)
     if as_json:
-        show_json({"exit_status": int(status), "estimate": as_dict(found, better)})
+        told = {"exit_status": int(status), "estimate": as_dict(found, better)}
+        if run is not None:
+            told["simulated"] = {"step_s": run.step_s, "exposed_s": run.exposed_s, "not_simulated": run.reason}
+        show_json(told)
     else:
         show(screen(found, better, console().width))
+        if run is not None:
+            from rich.console import Group
+
+            from syncline.design.parallel.simulation_screen import of_job
+
+            show(Group(*of_job(run, found.step_s, console().width)))
     return int(status)

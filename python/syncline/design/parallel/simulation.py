@@ -48,13 +48,31 @@ def simulated(sweep: Sweep, count: int) -> tuple[Simulated, ...]:
 def _one(found: Found, configuration: Configuration) -> Simulated:
     request = found.request
     job = TrainingJob(request.architecture.source, request.architecture, request.machine, configuration.how, FRAMEWORK)
+    run = simulated_job(job)
+    return Simulated(configuration, run.step_s, run.exposed_s, run.reason)
+
+
+@dataclass(frozen=True)
+class SimulatedJob:
+    """The simulated step of a job."""
+
+    step_s: float | None
+    """Seconds of the simulated step; None if it was not simulated."""
+    exposed_s: float | None = None
+    """Seconds in which ranks wait for the network, the mean over ranks."""
+    reason: str | None = None
+    """Why it was not simulated; None if it was."""
+
+
+def simulated_job(job: TrainingJob) -> SimulatedJob:
+    """Simulates a job, with contention on the network."""
     if (reason := refusal(job)) is not None:
-        return Simulated(configuration, None, reason=reason)
+        return SimulatedJob(None, reason=reason)
     summary = simulate(loaded(job, MOST_EVENTS)).summary
     if summary.ended == "limit_reached":
         reason = (
             f"its ranks are not alike, so that it needs more than {MOST_EVENTS:,} events; groups of experts and of"
             " gradients that both reach through the network divide it differently"
         )
-        return Simulated(configuration, None, reason=reason)
-    return Simulated(configuration, summary.total_time_s, summary.exposed_communication_s)
+        return SimulatedJob(None, reason=reason)
+    return SimulatedJob(summary.total_time_s, summary.exposed_communication_s)

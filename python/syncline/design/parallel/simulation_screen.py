@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from syncline.design.parallel.simulation import Simulated
+    from syncline.design.parallel.simulation import Simulated, SimulatedJob
 
 HEADS = ("simulated configuration", "estimate", "simulated", "difference")
 WHY = (
@@ -45,6 +45,19 @@ def blocks(found: Sequence[Simulated], width: int) -> list[RenderableType]:
         if each.reason is not None:
             made += [Text(), Text(lines(f"{named(each)} is not simulated: {each.reason}.", width))]
     return made
+
+
+def of_job(found: SimulatedJob, estimate_s: float, width: int) -> list[RenderableType]:
+    """The same of the job of a file, whose step was estimated."""
+    if found.step_s is None:
+        return [Text(), Text(lines(f"The job is not simulated: {found.reason}.", width))]
+    difference = found.step_s / estimate_s - 1
+    more = "more" if difference > 0 else "less"
+    said = (
+        f"simulated: {time(found.step_s)}, {percent(abs(difference))} {more} than the estimate. Ranks wait"
+        f" {time(found.exposed_s or 0.0)} for the network."
+    )
+    return [Text(), Text(lines(f"{said} {WHY}", width))]
 
 
 def named(found: Simulated) -> str:
