@@ -110,6 +110,8 @@ impl<C: Costs> Setting<'_, C> {
             let whole_s = gathered + reduced;
             // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
             let least = whole_s / times / f64::from(self.model.layers.max(1));
+            let part = self.software.sharded_exposed.unwrap_or(self.software.data_exposed);
+            let exposed = |overlaps: bool| if overlaps { part } else { 1.0 };
             let exposed_s =
                 gathered * exposed(job.overlap.parameters) + reduced * exposed(job.overlap.gradients);
             let overlaps = job.overlap.parameters && job.overlap.gradients;

@@ -129,7 +129,8 @@ impl<C: Costs> Setting<'_, C> {
         if self.job.pipeline > 1 && self.job.ranks() > self.cluster.domain {
             least += self.software.staged_layer_s * f64::from(self.job.tensor);
         }
-        backward.launch = (least - forward.seconds() - backward.seconds()).max(0.0);
+        let kernels = forward.seconds() + backward.seconds();
+        backward.launch = self.software.late(least, kernels) - kernels;
         Layer { forward, backward, weight_s }
     }
 

@@ -154,6 +154,10 @@ pub struct Software {
     pub fused_accumulation: bool,
     /// Least time of a layer, forward and backward: that of the processor that launches its kernels, seconds.
     pub layer_cpu_s: f64,
+    /// How sharply the slower one of processor and accelerator sets the pace of a layer: the power mean of both times; without
+    /// it, the longer one alone.
+    #[serde(default)]
+    pub launch_power: Option<f64>,
     /// What adds to that time, for each tensor-parallel rank, if the stages of the pipeline are in several NVLink domains,
     /// seconds. Measured with nanotron, whose reason is unknown; 0 for others.
     pub staged_layer_s: f64,
@@ -173,11 +177,30 @@ pub struct Software {
     pub expert_element_wise: f64,
     /// Part of the time of gradients and parameters that is not hidden where they overlap.
     pub data_exposed: f64,
+    /// The same with ZeRO-3, where every layer has exchanges of its own to hide; without it, `data_exposed`.
+    #[serde(default)]
+    pub sharded_exposed: Option<f64>,
     /// Part of the time of messages between stages that is not hidden where they overlap.
     pub pipeline_exposed: f64,
     /// What it allocates; callers choose it by the framework.
     #[serde(skip, default = "MemorySoftware::megatron")]
     pub memory: MemorySoftware,
+}
+
+impl Software {
+    /// The time of a layer whose kernels take `kernels` seconds, and a processor `least` seconds to launch.
+    ///
+    /// Some kernels are shorter than their launch, and others longer: even where the accelerator is slower on the whole, it waits
+    /// for some of them.
+    pub(crate) fn late(&self, least: f64, kernels: f64) -> f64 {
+        let longer = least.max(kernels);
+        match self.launch_power {
+            Some(power) if longer > 0.0 => {
+                longer * (1.0 + (least.min(kernels) / longer).powf(power)).powf(1.0 / power)
+            }
+            _ => longer,
+        }
+    }
 }
 
 /// What software allocates beyond what training needs, and what it could keep divided but does not.

@@ -124,6 +124,7 @@ pub const PLAIN: Software = Software {
     logit_bytes: 0.0,
     fused_accumulation: true,
     layer_cpu_s: 0.0,
+    launch_power: None,
     staged_layer_s: 0.0,
     tensor_exposed: 0.25,
     dispatch: 1.0,
@@ -133,6 +134,7 @@ pub const PLAIN: Software = Software {
     partial_graphs: 0.5,
     expert_element_wise: 1.0,
     data_exposed: 0.5,
+    sharded_exposed: None,
     pipeline_exposed: 0.0,
     memory: MemorySoftware::MEGATRON,
 };

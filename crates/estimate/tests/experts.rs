@@ -110,6 +110,21 @@ fn graphs_launch_what_the_processor_would() {
 }
 
 #[test]
+fn a_processor_nearly_as_slow_as_the_accelerator_delays_it() {
+    let layers = 96.0;
+    let kernels = estimate(&model(), &single(1024), SERVERS, &PLAIN, &Counting::default()).stage.seconds();
+    let seconds = |times: f64, launch_power| {
+        let software = Software { expert_cpu_s: times * kernels / layers, launch_power, ..PLAIN };
+        estimate(&model(), &single(1024), SERVERS, &software, &Counting::default()).stage.seconds() / kernels
+    };
+    assert!((seconds(0.5, None) - 1.0).abs() < 1e-9 && (seconds(2.0, None) - 2.0).abs() < 1e-9);
+    // Power means by hand: (1 + 0.5^4)^(1/4), and 2^(1/4) where both are equally slow.
+    assert!((seconds(0.5, Some(4.0)) - 1.062_5_f64.powf(0.25)).abs() < 1e-9);
+    assert!((seconds(1.0, Some(4.0)) - 2.0_f64.powf(0.25)).abs() < 1e-9);
+    assert!((seconds(2.0, Some(4.0)) - 2.0 * 1.062_5_f64.powf(0.25)).abs() < 1e-9);
+}
+
+#[test]
 fn a_fused_block_of_experts_has_the_rate_of_one_product_and_converts_nothing() {
     let software = Software { expert_products: 0.5, ..PLAIN };
     let job = Job { precision: Precision::Mxfp8, ..single(1024) };

@@ -2,7 +2,7 @@
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use syncline_estimate::check::check;
-use syncline_estimate::{Collective, Group, Job, Model, Overlap, Recompute, estimate};
+use syncline_estimate::{Collective, Group, Job, Model, Overlap, Recompute, Software, estimate};
 
 fn model() -> Model {
     Model { layers: 2, ..gpt3() }
@@ -122,6 +122,15 @@ fn exchanges_of_zero_3_hide_only_a_part() {
     let costs = Counting { network: 1.0, ..Counting::default() };
     let step = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
     assert_eq!(step.exchange_s, step.whole_exchange_s / 2.0);
+    let software = Software { sharded_exposed: Some(0.25), ..PLAIN };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    let step = estimate(&model(), &Job { micro_batches: 1, ..job.clone() }, SERVERS, &software, &costs);
+    // Of two layers, the first one's half has nothing to hide behind.
+    assert_eq!(step.exchange_s, step.whole_exchange_s / 2.0);
+    let deep = Model { layers: 16, ..model() };
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    let step = estimate(&deep, &job, SERVERS, &software, &costs);
+    assert_eq!(step.exchange_s, step.whole_exchange_s / 4.0);
     // In a pipeline parameters stay gathered, and gradients are reduced once.
     let staged = Job { pipeline: 2, ..job.clone() };
     let costs = Counting { network: 1.0, ..Counting::default() };
@@ -144,8 +153,23 @@ fn stages_of_which_some_are_on_other_servers_send_between_servers() {
     let job = Job { tensor: 4, pipeline: 4, micro_batches: 8, ..single(2048) };
     let costs = Counting { network: 1.0, ..Counting::default() };
     estimate(&Model { layers: 4, ..gpt3() }, &job, SERVERS, &PLAIN, &costs);
+    // SC21, 4.1: each tensor-parallel rank sends its part of the activations, and the receivers gather them.
     let bytes = 2048.0 * 12_288.0 * 2.0;
-    assert!(costs.calls.borrow().contains(&(Collective::Send, bytes, group(1, 2, 4))));
+    let gather = (Collective::AllGather, bytes, group(4, 1, 1));
+    assert!(costs.calls.borrow().contains(&(Collective::Send, bytes / 4.0, group(1, 2, 4))));
+    assert!(costs.calls.borrow().contains(&gather));
+    // With sequence parallelism, a rank has no more than its part.
+    let costs = Counting { network: 1.0, ..Counting::default() };
+    estimate(
+        &Model { layers: 4, ..gpt3() },
+        &Job { sequence_parallel: true, ..job },
+        SERVERS,
+        &PLAIN,
+        &costs,
+    );
+    let sends: Vec<_> =
+        costs.calls.borrow().iter().filter(|call| call.0 == Collective::Send).copied().collect();
+    assert!(!sends.is_empty() && sends.iter().all(|call| call.1 == bytes / 4.0));
 }
 
 #[test]

@@ -57,6 +57,9 @@ class Software(Strict, metaclass=_Checked):
     """Whether products of weight gradients add to the sum of gradients, and no other kernel does."""
     layer_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Time in which the processor launches the kernels of a layer, forward and backward, in seconds."""
+    launch_power: Annotated[float, Field(ge=1, le=100)] | None = None
+    """How sharply the slower one of processor and accelerator sets the pace of a layer: the power mean of both times;
+    without it, the longer one alone."""
     staged_layer_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """What adds to that time for each tensor-parallel rank, if stages are in several NVLink domains, in seconds."""
     tensor_exposed: _Part = 0.3
@@ -75,6 +78,8 @@ class Software(Strict, metaclass=_Checked):
     """Bytes that routing, sorting and activations of experts move, over those of kernels that fuse all that can be."""
     data_exposed: _Part = 0.3
     """Part of gradients and parameters that stays exposed where they overlap."""
+    sharded_exposed: _Part | None = None
+    """The same with ZeRO-3, where every layer has exchanges of its own to hide; without it, ``data_exposed``."""
     pipeline_exposed: _Part = 0.3
     """Part of messages between stages that stays exposed where they overlap."""
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 TOLERANCE = 0.05
 """Relative error from which on an error counts by its size and no more by its square (soft L1)."""
+SPREAD = 0.15
+"""How far constants that stay near their first values are from these, as a difference of logarithms."""
 PACES = ("layer_cpu_s", "expert_cpu_s")
 """Constants that leave no trace where the accelerator is slower than the processor that launches its kernels."""
 CPU_STARTS = (1e-3, 4e-3, 9e-3)
@@ -66,6 +68,9 @@ class Calibration:
     start: Software
     """Constants before the fit; those that are not fitted stay."""
     fitted: tuple[str, ...]
+    near: tuple[str, ...] = ()
+    """Of those that are fitted, constants that stay near ``start`` unless many rows ask for another value: rows tell
+    them badly from the rates of products, so that a fit without some rows would be far off."""
     experts: tuple[str, ...] = ()
     """Constants that are fitted afterwards, to rows with ``experts`` in ``calibrates``; the others stay then."""
 
@@ -77,20 +82,23 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         "a100",
         ("megatron-deepspeed", "megatron"),
         ("A100",),
-        Software(products=0.95, layer_cpu_s=6e-3),
+        Software(products=0.95, layer_cpu_s=6e-3, launch_power=4.0),
         ("products", "layer_cpu_s"),
     ),
     "megatron": Calibration(
         "h100",
         ("megatron",),
         ("H100", "H200", "B200", "GB200"),
-        # `layer_cpu_s` is that of Megatron on A100: NVIDIA's runs have longer layers, or graphs. The last two are set
-        # by hand: few rows depend on them.
+        # `layer_cpu_s` is that of Megatron on A100: NVIDIA's runs have longer layers, or graphs. Exchanges of ZeRO-3
+        # hide, but take 20 of 132 multiprocessors, as dispatch does. The last two are set by hand: few rows depend on
+        # them.
         Software(
             products=0.9,
             narrow_products=0.9,
             attention_library="cudnn",
-            layer_cpu_s=5.2e-3,
+            layer_cpu_s=4.8e-3,
+            launch_power=4.0,
+            sharded_exposed=0.15,
             expert_exposed=0.1,
             partial_graphs=0.8,
         ),
@@ -102,6 +110,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
             "data_exposed",
             "pipeline_exposed",
         ),
+        ("element_wise", "tensor_exposed", "data_exposed", "pipeline_exposed"),
         ("expert_products", "expert_cpu_s", "each_expert_cpu_s", "expert_element_wise"),
     ),
     "maxtext": Calibration(
@@ -145,12 +154,18 @@ CALIBRATIONS: Mapping[str, Calibration] = {
 """All sets. The constants of a set hold for all its accelerators: those of newer ones are never fitted."""
 
 
-def fit(start: Software, names: Sequence[str], jobs: Sequence[tuple[_core.Estimator, float]]) -> Software:
+def fit(
+    start: Software,
+    names: Sequence[str],
+    jobs: Sequence[tuple[_core.Estimator, float]],
+    near: Collection[str] = (),
+) -> Software:
     """The constants with which estimates are nearest to measured steps: pairs of job and measured seconds.
 
     Only those of ``names`` differ from ``start``.
 
-    It minimises the soft-L1 loss of the logarithms of predicted over measured times, within :data:`BOUNDS`.
+    It minimises the soft-L1 loss of the logarithms of predicted over measured times, within :data:`BOUNDS`. A constant
+    in ``near`` counts as a row that measured its value in ``start``, with a spread of :data:`SPREAD`.
 
     :raises SynclineError: the package `scipy` is not installed.
     """
@@ -161,9 +176,12 @@ def fit(start: Software, names: Sequence[str], jobs: Sequence[tuple[_core.Estima
         return start.model_copy(update=dict(zip(names, map(float, values), strict=True)))
 
     def residuals(values: Iterable[float]) -> list[float]:
-        text = constants(values).model_dump_json()
-        return [math.log(job.seconds(text)) - log for (job, _), log in zip(jobs, measured, strict=True)]
+        found = constants(values)
+        text = found.model_dump_json()
+        rows = [math.log(job.seconds(text)) - log for (job, _), log in zip(jobs, measured, strict=True)]
+        return rows + [weight * math.log(max(getattr(found, name), 1e-6) / getattr(start, name)) for name in kept]
 
+    kept, weight = [name for name in names if name in near], TOLERANCE / SPREAD
     lows, highs = zip(*(BOUNDS[name] for name in names), strict=True)
 
     def found(values: Any) -> Any:
@@ -263,26 +281,28 @@ class _Jobs:
         dense = [job for job in self.dense if job.model != without]
         left_out = without if len(dense) < len(self.dense) else None
         if left_out not in self.found:
-            self.found[left_out] = _fitted(self.calibration.start, self.calibration.fitted, dense)
+            self.found[left_out] = _fitted(
+                self.calibration.start, self.calibration.fitted, dense, self.calibration.near
+            )
         return self.found[left_out]
 
     def errors(self) -> tuple[Errors | None, Errors | None]:
         """The errors of each model's rows with constants that were fitted to the rows of the others."""
-        dense = _left_out(self.calibration.start, self.calibration.fitted, self.dense)
+        dense = _left_out(self.calibration.start, self.calibration.fitted, self.dense, self.calibration.near)
         return dense, _left_out(self.dense_constants(), self.calibration.experts, self.experts)
 
 
-def _fitted(start: Software, names: Sequence[str], jobs: Sequence[_Job]) -> Software:
-    return fit(start, names, [(job.estimated, job.measured_s) for job in jobs]) if jobs and names else start
+def _fitted(start: Software, names: Sequence[str], jobs: Sequence[_Job], near: Collection[str] = ()) -> Software:
+    return fit(start, names, [(job.estimated, job.measured_s) for job in jobs], near) if jobs and names else start
 
 
-def _left_out(start: Software, names: Sequence[str], jobs: Sequence[_Job]) -> Errors | None:
+def _left_out(start: Software, names: Sequence[str], jobs: Sequence[_Job], near: Collection[str] = ()) -> Errors | None:
     models = sorted({job.model for job in jobs})
     if len(models) < 2:
         return None
     found = []
     for model in models:
-        constants = _fitted(start, names, [job for job in jobs if job.model != model]).model_dump_json()
+        constants = _fitted(start, names, [job for job in jobs if job.model != model], near).model_dump_json()
         found += [job.error(constants) for job in jobs if job.model == model]
     return summary(found)
 
