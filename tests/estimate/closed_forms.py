@@ -286,7 +286,10 @@ class Mesh:
             for name in ("all-gather", "reduce-scatter"):
                 add("expert", name, m * routed * passes * sent * self.te)
         if self.p > 1:
-            add("messages", "send", m * self.v * 2 * 2 * n * model.h / self.divided)
+            # Each tensor-parallel rank sends its part; whole activations are gathered from the parts (SC21, 4.1).
+            add("messages", "send", m * self.v * 2 * 2 * n * model.h / self.t)
+            if self.t > 1 and not self.sp:
+                add("messages", "all-gather", m * self.v * 2 * 2 * n * model.h)
         dense, experts = max((self.held(each) for each in range(self.p)), key=sum)
         copies, expert_copies = self.d * self.c, self.d * self.c * self.t // (self.e * self.te)
         volume = (dense if copies > 1 else 0) + (experts if expert_copies > 1 else 0)
