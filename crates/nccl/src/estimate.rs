@@ -29,7 +29,7 @@
 //!
 //! The transfer takes the longer of both parts, within a node and between nodes. The fastest candidate is chosen.
 
-use crate::call::{Algorithm, Call, Operation, Protocol};
+use crate::call::{Algorithm, Call, Group, Operation, Protocol};
 use crate::machine::{InNode, Machine, Network};
 
 /// The time of a collective, and why.
@@ -282,7 +282,10 @@ impl<'a> Over<'a> {
                 (constants.simple.launch_s, constants.simple.hop_s, local(constants, call) + link)
             }
         };
-        let far_byte_s = 1.0 / (network.rate(call.group) * protocol.efficiency());
+        // A message leaves through the interface of its own GPU, however many GPUs a node has.
+        let gpus_per_node = if call.operation == Operation::SendRecv { 1 } else { call.group.gpus_per_node };
+        let rate = network.rate(Group { gpus_per_node, ..call.group });
+        let far_byte_s = 1.0 / (rate * protocol.efficiency());
         Self { constants, call, protocol, far_s, near_s, launch_s, near_transfer_s, far_byte_s }
     }
 

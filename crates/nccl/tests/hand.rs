@@ -217,3 +217,13 @@ fn all_to_all_sends_all_blocks_for_other_nodes_through_the_interfaces() {
     assert_eq!(found.algorithm, Algorithm::Sends);
     is_us(found, 20.0 + 30.0 + 10.0 + 7500.0);
 }
+
+/// A message leaves through the interface of its own GPU, 25 GB/s at 80 %, however many GPUs its node has.
+#[test]
+fn a_message_between_nodes_takes_one_interface() {
+    for gpus_per_node in [1, 2, 8] {
+        let group = Group { gpus_per_node, nodes: 2, concurrent: 1 };
+        let found = time(&cluster(), Operation::SendRecv, 100_000_000, 2, group);
+        assert!((found.parts.far_transfer_s - 5000.0 * US).abs() < 1e-9, "{found:?}");
+    }
+}
