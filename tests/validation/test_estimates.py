@@ -200,7 +200,7 @@ def test_malformed_constants_name_the_key(tmp_path):
 
 @pytest.mark.timeout(600)
 def test_figures_have_not_become_worse(cli: Cli):
-    """``make validate`` checks the same; ``--update`` writes better figures. Constants are fitted again for each model."""
+    """``make validate`` checks the same; ``--update`` writes better figures. Fits without each model take long."""
     files = [str(FOLDER / "runs.csv"), "--figures", str(FOLDER / "figures.json")]
     arguments = ["validate", "runs", *files, "--json"]
     found = loaded.run(arguments, cli.folder, cli.environment(), timeout_s=500)
