@@ -536,7 +536,18 @@ holds counts.
 From ``scripts/performance`` of NVIDIA-NeMo/Megatron-Bridge, tags v0.1.0rc4 (container 25.09), v0.2.0 (25.11), v0.3.0
 and v0.3.1 (26.02), v0.4.0 and v0.4.1 (26.04), v0.5.0 and v0.5.1 (26.06), v0.6.0 (26.08): ``cuda_graph_impl``,
 ``moe_flex_dispatcher_backend``, ``moe_a2a_overlap``, ``cutedsl_fused_grouped_mlp``; ``fp8_output_proj`` goes with the
-last one in DeepSeek-V3."""
+last one in DeepSeek-V3 and GPT-OSS."""
+
+
+UNLIKE_RECIPES = (
+    ("25.11", "gpt-oss-120b", "gb200-nvl72"),
+    ("25.11", "gpt-oss-120b", "dgx-h100"),
+    ("25.11", "qwen3-235b-a22b", "dgx-b200"),
+    ("25.11", "qwen3-30b-a3b", "dgx-h100"),
+)
+"""Rows whose table has another micro-batch or number of chunks than the recipe of their container: 1 for 4 (and
+sequences of 8,192 tokens for 4,096), 4 for 1, 2 chunks for 4, and 2 and 24 for 1 and 12. What else those runs changed
+is unknown."""
 
 
 def bridge_graphs(release: str, model: str, cluster: str, precision: str, task: str) -> str:
@@ -565,7 +576,7 @@ def bridge_kernels(release: str, model: str, cluster: str, precision: str, task:
         if release >= since and model.startswith(start) and name.startswith(clusters) and only in ("", precision):
             found = values
     cells = dict(zip(("graphs", "dispatcher", "overlap_experts", "fused_experts"), found.split(), strict=True))
-    narrow = model == "deepseek-v3" and cells["fused_experts"] == "yes"
+    narrow = model in ("deepseek-v3", "gpt-oss-120b") and cells["fused_experts"] == "yes"
     return {**cells, "narrow_output": "yes" if narrow else "no"}
 
 
@@ -598,10 +609,17 @@ def nemo(folder: Path) -> list[Row]:
             # `cpu_offloading_num_layers` of scripts/performance/configs/llama/llama3_workload_base_configs.py.
             offloaded = fsdp > 1 and model == "llama3-70b" and cluster.startswith("gb")
             offload = ("40 layers" if cluster.startswith("gb200") else "20 layers") if offloaded else ""
+            reading = "recomputation and offloading by the recipes of Megatron-Bridge" if modules or offload else ""
+            unlike = (release, model, cluster) in UNLIKE_RECIPES
+            if unlike:
+                reading = "; ".join(
+                    each for each in (reading, "micro-batch or chunks are not those of its recipe") if each
+                )
+            common = nvidia(tp or 1, vp or 1, cluster, model, task)
             rows.append(
                 made(
                     *(dataset, at, model, cluster, whole(at["gpus"])),
-                    **nvidia(tp or 1, vp or 1, cluster, model, task),
+                    **(common | {"calibrates": ""} if unlike else common),
                     **(bridge_kernels(release, model, cluster, precision, task) if modern else {}),
                     framework="megatron",
                     tp=tp,
@@ -620,9 +638,7 @@ def nemo(folder: Path) -> list[Row]:
                     recompute_modules=modules,
                     offload=offload,
                     step_s=float(at["step_time_s_derived"]) if at["step_time_s_derived"] else None,
-                    reading="recomputation and offloading by the recipes of Megatron-Bridge"
-                    if modules or offload
-                    else "",
+                    reading=reading,
                     excluded=reason,
                 )
             )

@@ -91,6 +91,11 @@ def test_windows_are_read_only_where_they_are_used():
     assert architecture({**QWEN3_30B, "sliding_window": 4096, "use_sliding_window": False}, "m").window is None
 
 
+def test_only_experts_of_gpt_oss_have_biases():
+    assert architecture(GPT_OSS, "m").biased_experts
+    assert not any(architecture(config, "m").biased_experts for config in (MIXTRAL, QWEN3_30B, DEEPSEEK_V3))
+
+
 def test_the_text_part_of_a_model_counts():
     assert architecture({"model_type": "gemma3", "text_config": QWEN3_30B}, "m").layers == 48
 

@@ -95,9 +95,8 @@ impl<C: Costs> Setting<'_, C> {
     /// The time of a layer, which the backward pass computes again or not.
     pub(crate) fn layer(&self, number: u32, again: bool) -> Layer {
         let work = layer_work(self.model, self.job, number);
-        let forward = self.forward(&work);
-        let (mut backward, mut weight_s) = self.backward(&work, &forward);
-        let mut forward = forward;
+        let mut forward = self.forward(&work);
+        let (mut backward, mut weight_s) = self.backward(&work);
         if self.job.adapters.is_some() {
             let adapters = self.adapters(&work);
             forward.products += adapters.forward;
@@ -163,7 +162,7 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     /// The backward pass, and its seconds for gradients of weights and their sums, for which nothing else waits.
-    fn backward(&self, work: &LayerWork, forward: &Pass) -> (Pass, f64) {
+    fn backward(&self, work: &LayerWork) -> (Pass, f64) {
         let (mut products, mut weight_s) = (0.0, 0.0);
         for each in &work.linears {
             products += self.product(Product::InputGradient, each);
@@ -174,7 +173,7 @@ impl<C: Costs> Setting<'_, C> {
             }
         }
         let attention = self.attention(work, true);
-        let mut element_wise = 2.0 * forward.element_wise;
+        let mut element_wise = self.element_wise_backward(work);
         if self.job.adapters.is_none() {
             let sums = self.accumulation(work.dense_parameters + work.expert_parameters);
             element_wise += sums;
@@ -237,10 +236,23 @@ impl<C: Costs> Setting<'_, C> {
         seconds / self.software.attention
     }
 
+    /// Operations between products in the forward pass.
     pub(crate) fn element_wise(&self, work: &LayerWork) -> f64 {
+        let bytes = self.between(work.element_bytes, work.routed_bytes, work.biased_bytes[0]);
+        self.costs.memory(bytes)
+    }
+
+    /// The same in the backward pass, which moves twice the bytes in twice the kernels.
+    pub(crate) fn element_wise_backward(&self, work: &LayerWork) -> f64 {
+        let bytes = self.between(work.element_bytes, work.routed_bytes, work.biased_bytes[1] / 2);
+        2.0 * self.costs.memory(bytes)
+    }
+
+    /// Bytes that operations between products move with this software.
+    pub(crate) fn between(&self, bytes: u64, routed: u64, biased: u64) -> f64 {
         let software = self.software;
-        let routed = software.expert_element_wise * work.routed_bytes as f64;
-        self.costs.memory(software.element_wise * work.element_bytes as f64 + routed)
+        let biased = if software.fused_biases { 0.0 } else { biased as f64 };
+        software.element_wise * bytes as f64 + software.expert_element_wise * routed as f64 + biased
     }
 
     /// Adding weight gradients to their sum over micro-batches, beyond what the product itself writes.

@@ -175,6 +175,8 @@ pub struct Software {
     pub partial_graphs: f64,
     /// Bytes that routing, sorting and experts' activations move, over those of kernels that fuse all that can be fused.
     pub expert_element_wise: f64,
+    /// Whether kernels of products and activations add biases of experts and limit activations, and no others do.
+    pub fused_biases: bool,
     /// Part of the time of gradients and parameters that is not hidden where they overlap.
     pub data_exposed: f64,
     /// The same with ZeRO-3, where every layer has exchanges of its own to hide; without it, `data_exposed`.

@@ -72,7 +72,7 @@ impl Costs for Measured {
             Product::WeightGradient => Layout::Tn,
         };
         self.products(precision)
-            .time(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout })
+            .time_converted(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout })
             .seconds
     }
 

@@ -33,6 +33,9 @@ pub struct Model {
     /// Experts, in layers that have them.
     #[serde(default)]
     pub experts: Option<Experts>,
+    /// Whether experts have biases, and limits to the inputs of their activations, as those of GPT-OSS.
+    #[serde(default)]
+    pub biased_experts: bool,
     /// Layers for multi-token prediction (DeepSeek-V3), each with a loss of its own.
     #[serde(default)]
     pub prediction_layers: u32,

@@ -654,7 +654,9 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
         let name = "element-wise operations, norms";
         let bytes = self.costs.moved.get();
         found.push(moved(name, "forward", twice(operators) * batches, forward_s, bytes));
-        found.push(moved(name, "backward", batches, 2.0 * forward_s, 2.0 * bytes));
+        let backward_s = self.element_wise_backward(&work);
+        let bytes = 2.0 * self.costs.moved.get();
+        found.push(moved(name, "backward", batches, backward_s, bytes));
         if job.recompute == Recompute::Selective {
             let each_s = self.parts_again(&work, &Pass::default()).element_wise;
             found.push(moved(name, "recomputed", batches, each_s, self.costs.moved.get()));

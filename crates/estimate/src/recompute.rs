@@ -4,7 +4,7 @@ use crate::job::Module;
 use crate::layer::{Pass, Setting};
 use crate::machine::{Costs, Product};
 use crate::model::Attention;
-use crate::work::{LayerWork, Part, ordered, rotated};
+use crate::work::{LayerWork, Part, limited, ordered, rotated};
 
 const HALF: u64 = 2;
 
@@ -55,11 +55,16 @@ impl<C: Costs> Setting<'_, C> {
         } else if modules.has(Module::MoeAct) {
             routed += work.activated(Part::Experts);
         }
+        // The limits of activations are computed with these, biases with the products that they follow.
+        let biased = match work.of(Part::Experts).next() {
+            Some(_) if modules.has(Module::Moe) => work.biased_bytes[0],
+            Some(first) if modules.has(Module::MoeAct) && work.biased_bytes[0] > 0 => {
+                limited(first.tokens * first.groups * first.outputs)
+            }
+            _ => 0,
+        };
         if bytes + routed > 0 {
-            let software = self.software;
-            again.element_wise += self
-                .costs
-                .memory(software.element_wise * bytes as f64 + software.expert_element_wise * routed as f64);
+            again.element_wise += self.costs.memory(self.between(bytes, routed, biased));
         }
         again
     }

@@ -312,6 +312,9 @@ impl<C: Costs> Setting<'_, C> {
         let product = |product, m, n, k| self.product_of(product, precision, m, n, k);
         let logits = self.costs.memory(self.software.logit_bytes * (tokens * vocab) as f64);
         let forward = product(Product::Forward, tokens, vocab, hidden);
+        // Inputs and gradients of logits are converted as those of layers are.
+        let converted = if precision.converts() { 4 * tokens * (hidden + vocab) } else { 0 };
+        let logits = logits + self.costs.memory(self.software.element_wise * converted as f64);
         let mut output = logits + forward + product(Product::InputGradient, tokens, hidden, vocab);
         let mut weight = 0.0;
         if job.adapters.is_none() {

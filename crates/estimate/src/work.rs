@@ -61,6 +61,8 @@ pub struct LayerWork {
     pub element_bytes: u64,
     /// The same for routing, for the order of tokens, and for activations of experts.
     pub routed_bytes: u64,
+    /// Bytes of kernels that each compute one operation of biased experts, in the forward pass and in the backward pass.
+    pub biased_bytes: [u64; 2],
     /// Experts of the rank.
     pub local_experts: u64,
     /// Parameters of the rank, without those of experts.
@@ -95,6 +97,15 @@ pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
             work.element_bytes +=
                 feed_forward(model, job.tokens(), model.ffn / tensor, 1, Part::Dense, &mut work);
         }
+    }
+    if job.precision.converts() {
+        let of = |experts: bool| {
+            let chosen = work.linears.iter().filter(|each| (each.part == Part::Experts) == experts);
+            chosen.map(|each| converted(model, job, each)).sum::<u64>()
+        };
+        let (dense, routed) = (of(false), of(true));
+        work.element_bytes += dense;
+        work.routed_bytes += routed;
     }
     let between = if job.sequence_parallel { tensor } else { 1 };
     // Two norms read and write a token each, and two residuals read two and write one; dropout reads and writes one, and
@@ -161,14 +172,43 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
     }
 }
 
-/// Bytes in which queries and keys of latent attention are put together from their parts: read and written twice.
+/// Bytes in which positions are rotated into queries and keys of latent attention, by one kernel each: it reads and writes
+/// the part of queries with position, and reads keys and values without positions, and writes keys with them and values.
 pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
-    tokens * heads * (2 * (latent.nope_dim + latent.rope_dim) + latent.value_dim) * HALF * 4
+    let Latent { nope_dim, rope_dim, value_dim, .. } = latent;
+    let (queries, read) = (2 * rope_dim, nope_dim + value_dim);
+    tokens * heads * (queries + read + nope_dim + rope_dim + value_dim) * HALF
 }
 
 /// Bytes in which `copies` of tokens are copied into the order of experts and back, and weighted.
 pub(crate) const fn ordered(model: &Model, copies: u64) -> u64 {
     copies * model.hidden * HALF * 6
+}
+
+/// Bytes in which inputs of a linear layer are converted in the forward pass and gradients of its outputs in the backward
+/// pass, as a third of both together: 16 bits are read, and 8 are written twice, for products along both sides, or once,
+/// where weights have no gradients. A kernel that fuses experts converts what is between their two products.
+fn converted(model: &Model, job: &Job, linear: &Linear) -> u64 {
+    let fused = job.fused_experts && linear.part == Part::Experts;
+    let elements = if fused { model.hidden } else { linear.inputs + linear.outputs };
+    let written = if job.adapters.is_some() { 1 } else { 2 };
+    (HALF + written) * linear.tokens * linear.groups * elements / 3
+}
+
+/// Bytes of kernels of PyTorch that add the biases of experts to `outputs` elements, and limit the `inputs` elements of
+/// activations, in the forward pass and in the backward pass; [`limited`] are those of the limits, forward.
+///
+/// Megatron Core multiplies a bias by the 32-bit probability of each token (4 bytes written), adds that to outputs of 16
+/// bits (2 + 4 + 4), puts experts together (4 + 4), and converts (4 + 2). Backward it converts (2 + 4), and back to 16 bits
+/// (4 + 2); gradients of probabilities are products (4 + 4) that are summed (4), and so are those of biases.
+const fn biased(outputs: u64, inputs: u64) -> [u64; 2] {
+    // Limits: gradients and inputs are read and gradients written (6), and both halves put together (4).
+    [28 * outputs + limited(inputs), 36 * outputs + 10 * inputs]
+}
+
+/// Bytes in which two halves of inputs are limited each (2 + 2), and put together (2 + 2).
+pub(crate) const fn limited(inputs: u64) -> u64 {
+    8 * inputs
 }
 
 /// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements. Returns the bytes that its activation
@@ -193,9 +233,11 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     // The router's scores are sorted.
     work.routed_bytes = ordered(model, computed) + job.tokens() / tensor * experts.count * 4 * 6;
     if !job.fused_experts {
-        // One kernel converts inputs of both products, and another computes the activation: else the products do.
-        let converted = if job.precision.converts() { HALF + 1 } else { 0 };
-        work.routed_bytes += activated + computed * (model.hidden + experts.ffn / parts) * converted;
+        // A kernel of its own computes the activation: else the first product does.
+        work.routed_bytes += activated;
+    }
+    if model.biased_experts && !job.fused_experts {
+        work.biased_bytes = biased(computed * model.hidden, computed * 2 * experts.ffn / parts);
     }
     work.local_experts = local;
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;

@@ -71,6 +71,7 @@ pub fn gpt3() -> Model {
         dropout: true,
         attention: Attention::Full,
         experts: None,
+        biased_experts: false,
         prediction_layers: 0,
     }
 }
@@ -133,6 +134,7 @@ pub const PLAIN: Software = Software {
     each_expert_cpu_s: 0.0,
     partial_graphs: 0.5,
     expert_element_wise: 1.0,
+    fused_biases: false,
     data_exposed: 0.5,
     sharded_exposed: None,
     pipeline_exposed: 0.0,

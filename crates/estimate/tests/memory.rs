@@ -28,6 +28,7 @@ fn gpt(hidden: u64, layers: u32, heads: u64) -> Model {
         dropout: true,
         attention: Attention::Full,
         experts: None,
+        biased_experts: false,
         prediction_layers: 0,
     }
 }

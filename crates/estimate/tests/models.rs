@@ -19,6 +19,7 @@ fn llama(hidden: u64, layers: u32, heads: u64, ffn: u64) -> Model {
         dropout: false,
         attention: Attention::Full,
         experts: None,
+        biased_experts: false,
         prediction_layers: 0,
     }
 }

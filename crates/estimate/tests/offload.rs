@@ -27,6 +27,7 @@ fn model() -> Model {
         dropout: false,
         attention: Attention::Full,
         experts: None,
+        biased_experts: false,
         prediction_layers: 0,
     }
 }

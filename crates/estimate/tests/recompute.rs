@@ -68,6 +68,7 @@ fn deepseek() -> Model {
             dense_layers: 1,
             every: 1,
         }),
+        biased_experts: false,
         prediction_layers: 0,
     }
 }

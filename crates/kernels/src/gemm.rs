@@ -347,6 +347,16 @@ impl Gemm {
 
     /// Time of a product. An empty one takes the time of a launch.
     pub fn time(&self, shape: GemmShape) -> Estimate {
+        self.time_with(shape, 0.0)
+    }
+
+    /// The same without the kernels that convert the left operand, if it has the data type already.
+    pub fn time_converted(&self, shape: GemmShape) -> Estimate {
+        self.time_with(shape, self.cast(shape))
+    }
+
+    /// The same less a part of the time, in seconds.
+    fn time_with(&self, shape: GemmShape, less: f64) -> Estimate {
         let layout = match shape.layout {
             Layout::Nt => self.layouts.nt,
             Layout::Nn => self.layouts.nn,
@@ -355,6 +365,7 @@ impl Gemm {
         let groups = if shape.groups > 1 { self.grouped } else { Some(1.0) };
         let measured = layout.is_some() && groups.is_some() && self.covers(shape);
         let (seconds, bound) = self.physical(shape);
+        let seconds = seconds - less;
         let factor = layout.unwrap_or(1.0) * groups.unwrap_or(1.0);
         let seconds = seconds * factor * libm::exp(self.correction(shape));
         let least = self.least_seconds(shape);

@@ -40,6 +40,7 @@ def model_text(architecture: Decoder, layers: int | None = None) -> str:
             "dropout": architecture.drops,
             "attention": attention,
             "experts": None if experts is None else {name: getattr(experts, name) for name in kept},
+            "biased_experts": architecture.biased_experts,
             "prediction_layers": architecture.prediction_layers,
         }
     )

@@ -76,6 +76,8 @@ class Software(Strict, metaclass=_Checked):
     """Part of these times that is left where CUDA graphs hold all but experts and dispatch."""
     expert_element_wise: _Part = 1.0
     """Bytes that routing, sorting and activations of experts move, over those of kernels that fuse all that can be."""
+    fused_biases: bool = True
+    """Whether kernels of products and activations add biases of experts and limit activations, and no others do."""
     data_exposed: _Part = 0.3
     """Part of gradients and parameters that stays exposed where they overlap."""
     sharded_exposed: _Part | None = None

@@ -128,6 +128,11 @@ class Decoder(Strict):
         return bool(self.dropout)
 
     @property
+    def biased_experts(self) -> bool:
+        """Whether experts have biases, and limits to the inputs of their activations, as those of GPT-OSS."""
+        return False
+
+    @property
     def keys_and_values(self) -> int:
         """Heads of keys and values."""
         return self.kv_heads or self.heads
@@ -205,6 +210,11 @@ class Architecture(Decoder):
         if (self.attention == "latent") != (self.latent is not None):
             raise validation_error("latent attention needs `latent`, and nothing else has it", at=("attention",))
         return self
+
+    @property
+    def biased_experts(self) -> bool:
+        """Whether experts have biases, and limits to the inputs of their activations, as those of GPT-OSS."""
+        return self.experts is not None and self.biases == "all"
 
     @property
     def drops(self) -> bool:

@@ -128,6 +128,7 @@ def _decoder(keys: Keys, name: str) -> Architecture:
         tied=keys.flag("tie_word_embeddings", default=kind in _TIED),
         norm="layernorm" if kind == "nemotron" else "rmsnorm",
         positions="rope",
+        biases="all" if kind == "gpt_oss" else "none",
         attention="latent" if latent else "chunked" if chunked else "sliding" if window else "full",
         latent=latent,
         window=window,
