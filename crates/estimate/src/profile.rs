@@ -549,7 +549,8 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
                     let (times, bytes) = (times - batches, costs.moved.get());
                     add(moved("sums of gradients", "backward", times, each_s, bytes));
                 }
-                let bytes = setting.software.logit_bytes * (job.tokens() * vocab) as f64;
+                let narrow = if job.narrow_output { job.precision } else { Precision::Bf16 };
+                let bytes = setting.logit_bytes(narrow, job.tokens(), vocab);
                 add(moved(
                     "logits and loss",
                     "forward and backward",

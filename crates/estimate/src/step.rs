@@ -303,6 +303,12 @@ impl<C: Costs> Setting<'_, C> {
         })
     }
 
+    /// Bytes that the loss and its gradient move, with conversions of the inputs and gradients of logits as those of layers.
+    pub(crate) fn logit_bytes(&self, precision: Precision, tokens: u64, vocab: u64) -> f64 {
+        let converted = if precision.converts() { 4 * tokens * (self.model.hidden + vocab) } else { 0 };
+        self.software.logit_bytes * (tokens * vocab) as f64 + self.software.element_wise * converted as f64
+    }
+
     /// Embedding and output of a micro-batch, forward and backward.
     pub(crate) fn ends(&self) -> Ends {
         let (job, tokens) = (self.job, self.job.tokens());
@@ -310,11 +316,8 @@ impl<C: Costs> Setting<'_, C> {
         let hidden = self.model.hidden;
         let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
         let product = |product, m, n, k| self.product_of(product, precision, m, n, k);
-        let logits = self.costs.memory(self.software.logit_bytes * (tokens * vocab) as f64);
+        let logits = self.costs.memory(self.logit_bytes(precision, tokens, vocab));
         let forward = product(Product::Forward, tokens, vocab, hidden);
-        // Inputs and gradients of logits are converted as those of layers are.
-        let converted = if precision.converts() { 4 * tokens * (hidden + vocab) } else { 0 };
-        let logits = logits + self.costs.memory(self.software.element_wise * converted as f64);
         let mut output = logits + forward + product(Product::InputGradient, tokens, hidden, vocab);
         let mut weight = 0.0;
         if job.adapters.is_none() {
