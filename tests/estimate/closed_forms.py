@@ -234,8 +234,9 @@ class Mesh:
         token += model.a / t * (4 if self.fused else self.s * (5 if model.dropout else 2))
         if not model.has_experts(layer):
             return n * (token + (6 if model.gated else 4) * model.f / t)
-        # Both in the order of experts, and what is between their products; the router's scores and weights.
-        routed = model.k * self.te / t * (4 * model.h + 6 * model.fe / self.te)
+        # Inputs in the order of experts, and what is between their products; the router's scores and weights. Megatron
+        # Core multiplies activations by the router's weights, so that it keeps no outputs of experts.
+        routed = model.k * self.te / t * (2 * model.h + 6 * model.fe / self.te)
         return n * (token + 6 * model.fs / t + routed + 8 * model.experts / t)
 
     def activations(self, stage: int) -> float:

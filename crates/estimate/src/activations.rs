@@ -310,8 +310,11 @@ impl Token<'_> {
                 let activated = if self.again.has(Module::MoeAct) { self.activated(elements) } else { 0.0 };
                 let shared =
                     if self.again.has(Module::SharedExperts) { 0.0 } else { experts.shared_ffn as f64 };
-                // Inputs in the order of experts, and outputs, which are weighted; the router's scores and weights.
-                let routed = 2.0 * HALF * self.model.hidden as f64 + self.expanded(elements) - activated;
+                // Inputs in the order of experts, and outputs that are weighted; the router's scores and weights.
+                let hidden = self.model.hidden as f64;
+                let outputs = if self.software.keeps_expert_outputs { HALF * hidden } else { 0.0 };
+                let inputs = operand_bytes(self.job.precision, self.software) * hidden;
+                let routed = inputs + outputs + self.expanded(elements) - activated;
                 self.block()
                     + self.expanded(shared / tensor)
                     + self.routed() * routed

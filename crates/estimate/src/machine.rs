@@ -223,6 +223,9 @@ pub struct MemorySoftware {
     /// Whether inputs and weights that products convert are kept in the products' type (Transformer Engine), rather than
     /// converted again in the backward pass.
     pub keeps_converted: bool,
+    /// Whether the router's weights multiply the outputs of experts, which are kept for it. Megatron Core multiplies the
+    /// activation between their products instead (since 0.12, April 2025).
+    pub keeps_expert_outputs: bool,
     /// Bytes of workspaces of libraries, in the allocator's memory.
     pub workspace_bytes: u64,
     /// Bytes of NCCL's buffers for each communicator; that of experts, for each peer of an all-to-all on one server.
@@ -263,6 +266,7 @@ impl MemorySoftware {
         fused_gate: true,
         whole_inputs: 0.0,
         keeps_converted: true,
+        keeps_expert_outputs: false,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,
         context_bytes: CONTEXT,
@@ -285,6 +289,7 @@ impl MemorySoftware {
         fused_gate: false,
         whole_inputs: 0.5,
         keeps_converted: false,
+        keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,
         context_bytes: CONTEXT,
@@ -303,6 +308,7 @@ impl MemorySoftware {
         fused_gate: true,
         whole_inputs: 0.0,
         keeps_converted: false,
+        keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,
         context_bytes: CONTEXT,

@@ -60,6 +60,7 @@ const BARE: MemorySoftware = MemorySoftware {
     fused_gate: true,
     whole_inputs: 0.0,
     keeps_converted: false,
+    keeps_expert_outputs: true,
     workspace_bytes: 0,
     communicator_bytes: 0,
     context_bytes: 0,
@@ -235,6 +236,10 @@ fn experts_keep_the_copies_of_tokens() {
     let kept = |model: &Model, job: &Job| activations(model, job, &BARE, 0).kept;
     let more = kept(&experts(1, 1), &job()) - kept(&dense, &job());
     assert_eq!(more, 2048.0 * (4.0 * 2048.0 + 8.0));
+    // Outputs that nothing multiplies are not kept.
+    let weighted = MemorySoftware { keeps_expert_outputs: false, ..BARE };
+    let less = kept(&experts(8, 2), &job()) - activations(&experts(8, 2), &job(), &weighted, 0).kept;
+    assert_eq!(less, 2048.0 * 2.0 * 2.0 * 2048.0);
     // Experts on other ranks receive as many tokens as they send.
     let divided = Job { expert: 8, data: 8, ..job() };
     assert_eq!(kept(&experts(8, 2), &job()), kept(&experts(8, 2), &divided));

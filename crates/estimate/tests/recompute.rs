@@ -176,7 +176,8 @@ fn parts_of_layers_with_experts() {
     assert_eq!(whole(2) - kept(&[Module::MlaUpProj], 2), 2.0 * s * 128.0 * (2.0 * 192.0 + 128.0 + 128.0));
     // The gate's two halves and their product.
     assert_eq!(whole(2) - kept(&[Module::SharedExperts], 2), 2.0 * s * 3.0 * 2048.0);
-    let experts = 2.0 * s * 8.0 * (2.0 * 7168.0 + 3.0 * 2048.0) + s * 8.0 * 64.0;
+    // Megatron keeps inputs of experts, and not their outputs.
+    let experts = 2.0 * s * 8.0 * (7168.0 + 3.0 * 2048.0) + s * 8.0 * 64.0;
     assert_eq!(whole(2) - kept(&[Module::Moe], 2), experts + 2.0 * s * 3.0 * 2048.0);
     assert_eq!(whole(0) - kept(&[Module::Mlp], 0), 2.0 * s * 3.0 * 18_432.0);
     // Modules of the other kind of layer change nothing.
