@@ -10,6 +10,7 @@ import syncline
 from syncline.design.parallel.exchanges import Axes, gradients
 from syncline.design.parallel.scenario import loaded, scenario
 from syncline.estimate import Job, machine
+from syncline.estimate.software import shipped
 from syncline.jobs import TrainingJob, estimate
 from syncline.jobs.blocks import blocks
 from syncline.models.hugging_face.architecture import architecture
@@ -59,19 +60,27 @@ def seconds(job, operation, size, ranks):
     ids=str,
 )
 def test_tokens_to_experts_and_back_take_the_time_of_the_estimate(how):
-    """Nothing else communicates in simulated jobs that train adapters, and nothing is hidden: both times are sums."""
+    """Nothing else communicates in simulated jobs that train adapters, and nothing is hidden: both times are sums.
+
+    An estimate multiplies the time of all-to-alls by the software's factor, a simulation their bytes: latencies differ.
+    """
     job = of(SPARSE, adapters=16, zero=0, **how)
     # The few gradients of adapters are not simulated.
     found = estimate(job)
-    assert simulated(job).total_time_s == pytest.approx(found.step_s - found.parts["exchange"], rel=1e-4)
+    assert simulated(job).total_time_s == pytest.approx(found.step_s - found.parts["exchange"], rel=5e-3)
 
 
 def test_tokens_are_sent_four_times_in_each_layer_and_micro_batch():
-    """Mixtral's 4,096 tokens of 4,096 elements in 2 bytes to 2 experts each: 64 MiB from each rank, each time."""
+    """Mixtral's 4,096 tokens of 4,096 elements in 2 bytes to 2 experts each: 64 MiB from each rank, each time.
+
+    The software's factor, by which exchanges take longer than NCCL's all-to-all, multiplies them.
+    """
     job = of(SPARSE, adapters=16, zero=0, data=8, expert=8)
     found = syncline.simulate(loaded(job)).table("collectives")
     assert set(found["kind"]) == {"all_to_all"} and len(found["kind"]) == 4 * 4 * 4 * 1
-    assert set(found["size_bytes"]) == {4096 * 2 * 4096 * 2}
+    factor = shipped()["megatron"].constants.dispatch
+    (size,) = set(found["size_bytes"])
+    assert size == pytest.approx(factor * 4096 * 2 * 4096 * 2, rel=1e-6)
 
 
 def test_gradients_of_experts_have_groups_of_their_own():
