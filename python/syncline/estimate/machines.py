@@ -203,7 +203,7 @@ class Machine:
         return NcclMachine(content.model_copy(update={"network": content.network.model_copy(update=own)}))
 
     def check_network(self, ranks: int) -> None:
-        """Checks that NCCL has times between NVLink domains, if a job of so many ranks needs several.
+        """Checks that NCCL was measured between NVLink domains, if a job of this many ranks spans several.
 
         :raises SynclineError: it has none.
         """

@@ -87,6 +87,7 @@ class _Job:
         self.once, self.after = layers[:start], layers[end:]
         batches = [layers[at : at + length] for at in range(start, end, length)]
         self.parts = self.split([_mean(same) for same in zip(*batches, strict=True)])
+        self.parallel = self.axes_of_ranks()
 
     def split(self, unit: list[Layer]) -> list[list[Layer]]:
         """The parts of the model that a stage has, as layers of one micro-batch."""
@@ -103,22 +104,22 @@ class _Job:
 
     def conversion(self) -> Conversion:
         """The scenario, and what is to be said about it."""
-        workload, parallel = self.workload, self.parallel()
-        job: dict[str, Any] = {"layers": [*self.layers()], "parallel": parallel, "precision": "bf16"}
+        job: dict[str, Any] = {"layers": [*self.layers()], "parallel": self.parallel, "precision": "bf16"}
         if self.micro_batches > 1:
             job["micro_batches"] = self.micro_batches
-        size = len(workload.layers)
-        self.notes.insert(0, f"A workload of SimAI: {counted(size, 'line')}, {self.sentence(parallel)}.")
+        size = len(self.workload.layers)
+        self.notes.insert(0, f"A workload of SimAI: {counted(size, 'line')}, {self.sentence()}.")
         return Conversion({"schema": "syncline/1", "workload": job}, self.notes)
 
-    def sentence(self, parallel: dict[str, Any]) -> str:
+    def sentence(self) -> str:
         """The degrees of parallelism."""
+        parallel = self.parallel
         axes = [f"{name} {parallel[name]}" for name in ("tensor", "pipeline") if parallel.get(name, 1) != 1]
         axes += [f"expert {self.workload.expert}"] if self.workload.expert > 1 else []
         axes += [f"data {parallel['data']}"] if parallel["data"] != "rest" else []
         return ", ".join([*axes, counted(self.micro_batches, "micro-batch")])
 
-    def parallel(self) -> dict[str, Any]:
+    def axes_of_ranks(self) -> dict[str, Any]:
         """The axes: tensor-parallel ranks are next to each other, then experts, then copies, then stages."""
         workload = self.workload
         tensor = workload.tensor or workload.ranks or 1
@@ -204,15 +205,14 @@ class _Job:
     def axes(self, group: str, *, weights: bool) -> list[str]:
         """The axes of a group, without those of one rank."""
         expert = ["expert"] if self.workload.expert > 1 else []
-        parallel = self.parallel()
-        data = ["data"] if parallel["data"] != 1 else []
+        data = ["data"] if self.parallel["data"] != 1 else []
         if group == "_EP":
             return expert
         if group == "_DP_EP":
             return data
         if weights:
             return expert + data
-        return ["tensor"] if parallel["tensor"] > 1 else []
+        return ["tensor"] if self.parallel["tensor"] > 1 else []
 
     def name(self, layer: Layer) -> dict[str, str]:
         """The key ``name``: that of the line, numbered."""

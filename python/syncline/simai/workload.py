@@ -70,7 +70,6 @@ class Layer:
     forward: Pass
     input_grad: Pass
     weight_grad: Pass
-    update_ns: int
     line: int
 
     @property
@@ -182,10 +181,10 @@ class _Reader:
             return None
         before = len(self.problems)
         forward, input_grad, weight_grad = (self.computation(number, line, *fields[at : at + 3]) for at in (2, 5, 8))
-        update = self.number(number, line, fields[11][0], 0, fields[11][1])
+        self.number(number, line, fields[11][0], 0, fields[11][1])  # after a collective: not simulated
         if len(self.problems) > before:
             return None
-        return Layer(fields[0][0], forward, input_grad, weight_grad, update, number)
+        return Layer(fields[0][0], forward, input_grad, weight_grad, number)
 
     def computation(
         self, number: int, line: str, time: tuple[str, int], collective: tuple[str, int], size: tuple[str, int]
