@@ -217,12 +217,11 @@ def search(request: Request, software: Software | None = None) -> Found:
     request.machine.check_network(request.gpus)
     _check_schedules(request)
     _check_dispatcher(request)
-    name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
     best, possible, fitting, smallest = _searched(request, software)
     if not best:
         _raise_none(request, software, possible, smallest)
     kind = kind_of(request.architecture)
-    errors = error_bar(name, request.machine.accelerator, kind) if software is None else None
+    errors = error_bar(_constant_set(request), request.machine.accelerator, kind) if software is None else None
     configurations = tuple(_configuration(*each) for each in best)
     best_job, text = configurations[0].how, _constants(request, software).model_dump_json()
     faster = switches(request.architecture, best_job, request.machine, FRAMEWORK, text)
@@ -240,10 +239,14 @@ def _capacity(request: Request) -> int:
     return int(request.machine.memory_bytes * (1 - request.reserve))
 
 
+def _constant_set(request: Request) -> str:
+    """The name of the constants of :data:`FRAMEWORK` on the accelerator."""
+    return choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
+
+
 def _constants(request: Request, software: Software | None) -> Software:
     """The constants that count: those given, or those of :data:`FRAMEWORK` on the accelerator."""
-    name = choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
-    return software or shipped()[name].constants
+    return software or shipped()[_constant_set(request)].constants
 
 
 def _searched(request: Request, software: Software | None) -> _Searched:
