@@ -54,33 +54,17 @@ def _cluster(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     cluster = found.cluster
     nccl = cluster.nccl
     if nccl is not None and not nccl.endswith((".yaml", ".yml")) and nccl not in names():
-        yield error(
-            Code.BAD_VALUE,
-            "unknown machine",
-            mark=source.mark(("cluster", "nccl")),
-            key="cluster.nccl",
-            found=nccl,
-            allowed=f"{', '.join(names())}, or a file that ends in .yaml",
-            nearest=nearest(nccl, names(), likeness=0.4),
-        )
+        allowed = f"{', '.join(names())}, or a file that ends in .yaml"
+        near = nearest(nccl, names(), likeness=0.4)
+        yield _bad(source, "cluster.nccl", "unknown machine", found=nccl, allowed=allowed, near=near)
     if cluster.nic_rate is not None and not 0 < bytes_per_s(cluster.nic_rate) <= _MOST_RATE:
-        yield error(
-            Code.BAD_VALUE,
-            "a network cannot have this rate",
-            mark=source.mark(("cluster", "nic_rate")),
-            key="cluster.nic_rate",
-            found=cluster.nic_rate,
-            allowed="a rate above 0, at most 1PB/s, such as 400Gb/s",
-        )
+        allowed = "a rate above 0, at most 1PB/s, such as 400Gb/s"
+        message = "a network cannot have this rate"
+        yield _bad(source, "cluster.nic_rate", message, found=cluster.nic_rate, allowed=allowed)
     if cluster.memory is not None and not 0 < _core.parse_quantity("bytes", cluster.memory) <= _MOST_BYTES:
-        yield error(
-            Code.BAD_VALUE,
-            "an accelerator cannot have this much memory",
-            mark=source.mark(("cluster", "memory")),
-            key="cluster.memory",
-            found=cluster.memory,
-            allowed="a size above 0, at most 1PB, such as 80GiB",
-        )
+        allowed = "a size above 0, at most 1PB, such as 80GiB"
+        message = "an accelerator cannot have this much memory"
+        yield _bad(source, "cluster.memory", message, found=cluster.memory, allowed=allowed)
 
 
 def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
@@ -166,7 +150,9 @@ def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
         )
 
 
-def _bad(source: Source, key: str, message: str, *, found: int, allowed: str, near: int) -> Diagnostic:
+def _bad(
+    source: Source, key: str, message: str, *, found: int | str, allowed: str, near: int | str | None = None
+) -> Diagnostic:
     return error(
         Code.BAD_VALUE,
         message,
@@ -174,7 +160,7 @@ def _bad(source: Source, key: str, message: str, *, found: int, allowed: str, ne
         key=key,
         found=str(found),
         allowed=allowed,
-        nearest=str(near),
+        nearest=None if near is None else str(near),
     )
 
 
