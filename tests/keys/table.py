@@ -691,6 +691,12 @@ _PLANNING |= _cases(
     min_chunk="512KiB",
     element="4KiB",
 )
+_NODES = {
+    "dims": [
+        {"name": "node", "shape": "switch", "size": 8, "rate": "450GB/s", "latency": "100ns"},
+        {"name": "rail", "shape": "switch", "size": 4, "rate": "50GB/s", "latency": "1us"},
+    ]
+}
 TABLE["Collectives"] = (
     _PLANNING
     | _cases(
@@ -707,6 +713,12 @@ TABLE["Collectives"] = (
     | _cases("decoder", "collectives", schedulers=("per_rank", {"collectives.issue_threshold": 1, **_MANY}))
     | _cases("layers", "collectives", order=("lifo", {"collectives.chunks": 8}), concurrent=1)
     | _cases("bare", "collectives", nccl="h100-sxm")
+    | _cases(
+        "bare",
+        "collectives",
+        sharp=(True, {"collectives.nccl": "h100-sxm", "fabric": _NODES}),
+        custom_all_reduce=("vLLM", {"collectives.nccl": "h100-sxm"}),
+    )
     | _cases("ring", "collectives", queues=(1, {"collectives.algorithms": {"default": {"all_reduce": "ring"}}}))
 )
 TABLE["JobCollectives"] = {

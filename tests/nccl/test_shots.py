@@ -28,6 +28,7 @@ def test_the_newest_version_counts():
     assert shots.find("h100-sxm", "vLLM").framework == "vLLM 0.24.0"
     assert shots.find("h100-sxm", "SGLang").framework == "SGLang 0.5.14"
     assert shots.find("a100-sxm", "SGLang").framework == "SGLang 0.5.10"
+    assert shots.find("h100-sxm", "vllm").framework == "vLLM 0.24.0"
     assert shots.find("h100-sxm", "vLLM 0.19.0").framework == "vLLM 0.19.0"
 
 

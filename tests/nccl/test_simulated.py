@@ -278,9 +278,9 @@ def test_one_rank_stands_for_many_with_rings() -> None:
     [
         ("NVLS", "NCCL chooses algorithm and protocol itself"),
         ("nvls_tree", "NCCL chooses algorithm and protocol itself"),
-        ("CollNet", "was measured on none"),
-        ("one-shot", "syncline.nccl.shots"),
-        ("vLLM", "syncline.nccl.shots"),
+        ("CollNet", "`sharp: true`"),
+        ("one-shot", "`custom_all_reduce: vLLM`"),
+        ("vLLM", "`custom_all_reduce: vLLM`"),
         ("DeepEP", "syncline.nccl.experts"),
     ],
 )

@@ -120,14 +120,23 @@ pub enum Algorithm {
     Ring,
     /// Two binary trees of nodes; within a node, GPUs form a chain.
     Tree,
-    /// Switches of one NVLink domain reduce and multicast.
+    /// Switches of one NVLink domain reduce and multicast; between nodes, switches with SHARP do.
     Nvls,
     /// As [`Algorithm::Nvls`] in each node, with trees between nodes.
     NvlsTree,
     /// Trees in which the distance of a step halves, for one GPU in each node ("parallel aggregated trees").
     Pat,
+    /// `CollNetDirect`: switches between nodes reduce and multicast (SHARP). Each GPU reduces its part of the vector in its
+    /// node, sends it to the switch, and shares the result.
+    CollNetDirect,
+    /// `CollNetChain`: as [`Algorithm::CollNetDirect`], but the GPUs of a node form a chain to each network interface.
+    CollNetChain,
     /// Grouped sends and receives between pairs.
     Sends,
+    /// Not of NCCL: each GPU reads the vectors of all others, and sums them.
+    OneShot,
+    /// Not of NCCL: each GPU reads and sums one part of the vector, then reads the sums of all others.
+    TwoShots,
     /// One GPU alone: a copy, or nothing.
     Local,
 }
@@ -142,7 +151,11 @@ impl Algorithm {
             Self::Nvls => "nvls",
             Self::NvlsTree => "nvls_tree",
             Self::Pat => "pat",
+            Self::CollNetDirect => "collnet_direct",
+            Self::CollNetChain => "collnet_chain",
             Self::Sends => "sends",
+            Self::OneShot => "one_shot",
+            Self::TwoShots => "two_shots",
             Self::Local => "local",
         }
     }
@@ -157,16 +170,19 @@ pub enum Protocol {
     LowLatency128,
     /// Data alone, with a fence after each piece.
     Simple,
+    /// Kernels of another library, which have no protocol of NCCL.
+    Other,
 }
 
 impl Protocol {
-    /// The name in NCCL, such as `LL128`.
+    /// The name in NCCL, such as `LL128`; empty for kernels of another library.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::LowLatency => "LL",
             Self::LowLatency128 => "LL128",
             Self::Simple => "Simple",
+            Self::Other => "",
         }
     }
 
@@ -176,7 +192,7 @@ impl Protocol {
         match self {
             Self::LowLatency => 0.5,
             Self::LowLatency128 => 120.0 / 128.0,
-            Self::Simple => 1.0,
+            Self::Simple | Self::Other => 1.0,
         }
     }
 }

@@ -25,12 +25,13 @@
 //! | ring | all-reduce `2 (N - 1)`, others `N - 1` | `w` of all GPUs |
 //! | tree, NVLS tree | `2 ceil(log2 N)` | 1 between two nodes, else 2: a node sends to its parent and to two children in one of the two trees, and is a leaf of the other; at 0.92 of the rate, as NCCL's tuning model has it |
 //! | PAT | `ceil(log2 N)` | `(N - 1) / N` |
+//! | CollNet, NVLS with SHARP | one latency for any `N` | 1, at half of the rate, as NCCL's tuning model has it |
 //! | sends | 1 | `g (N - 1) / N` |
 //!
 //! The transfer takes the longer of both parts, within a node and between nodes. The fastest candidate is chosen.
 
 use crate::call::{Algorithm, Call, Group, Operation, Protocol};
-use crate::machine::{InNode, Machine, Network};
+use crate::machine::{InNode, Machine, Network, Nvls, Sharp};
 
 /// The time of a collective, and why.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +68,7 @@ pub struct Parts {
 
 impl Parts {
     /// Everything takes place within a node.
-    const fn in_node(near_transfer_s: f64) -> Self {
+    pub(crate) const fn in_node(near_transfer_s: f64) -> Self {
         Self { far_latency_s: 0.0, near_transfer_s, far_transfer_s: 0.0, far_bytes: 0.0 }
     }
 }
@@ -79,6 +80,12 @@ impl Estimate {
         self.launch_s + self.latency_s + self.transfer_s
     }
 
+    /// With another time of the transfer between nodes.
+    fn with_far_transfer(self, far_transfer_s: f64) -> Self {
+        let parts = Parts { far_transfer_s, ..self.parts };
+        Self { transfer_s: parts.near_transfer_s.max(far_transfer_s), parts, ..self }
+    }
+
     /// The faster of two.
     fn or(self, other: Self) -> Self {
         if other.seconds() < self.seconds() { other } else { self }
@@ -87,6 +94,20 @@ impl Estimate {
 
 /// Part of the rate that trees reach, as NCCL's tuning model takes it.
 const TREE_EFFICIENCY: f64 = 0.92;
+/// Part of the rate of interfaces that all-reduces by SHARP reach, as NCCL's tuning model takes it.
+const SHARP_EFFICIENCY: f64 = 0.5;
+/// Largest number of GPUs of a node with which NCCL uses `CollNet`.
+const MOST_OF_COLLNET: u32 = 8;
+/// Latencies of `CollNet` in NCCL's tuning model, seconds: of a step over NVLink and of the network, with several GPUs in
+/// each node; and of each further GPU that exchanges parts with all others.
+const DIRECT_NEAR_S: f64 = 3.7e-6;
+const DIRECT_FAR_S: f64 = 31e-6;
+const DIRECT_EACH_S: f64 = 0.4e-6;
+const CHAIN_NEAR_S: f64 = 2.8e-6;
+const CHAIN_FAR_S: f64 = 30e-6;
+const NVLS_FAR_S: f64 = 18e-6;
+/// That of the network with one GPU in each node.
+const ALONE_FAR_S: f64 = 14e-6;
 const PROTOCOLS: [Protocol; 3] = [Protocol::LowLatency, Protocol::LowLatency128, Protocol::Simple];
 
 /// Estimates the time of a collective. Returns nothing if the machine has no constants for the operation, or no network and
@@ -238,6 +259,14 @@ fn between_nodes(constants: &InNode, network: &Network, call: &Call) -> Estimate
                 {
                     consider(tree);
                 }
+                if protocol == Protocol::Simple
+                    && call.element_bytes > 1
+                    && let Some(sharp) = network.sharp
+                {
+                    let by_sharp =
+                        [over.collnet_direct(network, sharp), over.collnet_chain(), over.nvls_sharp()];
+                    by_sharp.into_iter().flatten().for_each(&mut consider);
+                }
             }
             Operation::AllGather | Operation::ReduceScatter if call.group.gpus_per_node == 1 => {
                 consider(over.ring());
@@ -276,7 +305,7 @@ impl<'a> Over<'a> {
                 constants.low_latency_128.hop_s,
                 low_latency_128(constants, call).transfer_s,
             ),
-            Protocol::Simple => {
+            Protocol::Simple | Protocol::Other => {
                 let factor = call.operation.bus_factor(f64::from(call.group.gpus_per_node));
                 let link = call.bytes as f64 * factor / constants.simple.bus_rate;
                 (constants.simple.launch_s, constants.simple.hop_s, local(constants, call) + link)
@@ -306,8 +335,16 @@ impl<'a> Over<'a> {
         near_transfer_s: f64,
         far_bytes: f64,
     ) -> Estimate {
-        let tree = matches!(algorithm, Algorithm::Tree | Algorithm::NvlsTree);
-        let far_transfer_s = far_bytes * self.far_byte_s / if tree { TREE_EFFICIENCY } else { 1.0 };
+        let efficiency = match algorithm {
+            Algorithm::Tree | Algorithm::NvlsTree => TREE_EFFICIENCY,
+            Algorithm::CollNetChain => SHARP_EFFICIENCY,
+            Algorithm::Nvls => {
+                let gpus = self.call.group.gpus();
+                SHARP_EFFICIENCY * gpus / (gpus - 1.0)
+            }
+            _ => 1.0,
+        };
+        let far_transfer_s = far_bytes * self.far_byte_s / efficiency;
         Estimate {
             algorithm,
             protocol: self.protocol,
@@ -320,7 +357,7 @@ impl<'a> Over<'a> {
                 Protocol::LowLatency128 => {
                     self.call.bytes as f64 >= self.constants.low_latency_128.all_channels_from
                 }
-                Protocol::Simple => true,
+                Protocol::Simple | Protocol::Other => true,
             },
         }
     }
@@ -351,12 +388,63 @@ impl<'a> Over<'a> {
         self.made(Algorithm::Tree, self.launch_s, latency, self.near_transfer_s, self.tree_bytes())
     }
 
-    fn nvls_tree(&self) -> Option<Estimate> {
+    /// The constants of NVLS, if the GPUs of a node use it, and its transfer in a node, seconds.
+    fn nvls_near(&self) -> Option<(&Nvls, f64)> {
         let nvls = self.constants.nvls.as_ref().filter(|nvls| self.call.group.gpus_per_node >= nvls.gpus)?;
-        let near =
-            self.call.bytes as f64 * (1.0 + 1.0 / f64::from(self.call.group.gpus_per_node)) / nvls.rate;
+        let gpus = f64::from(self.call.group.gpus_per_node);
+        Some((nvls, self.call.bytes as f64 * (1.0 + 1.0 / gpus) / nvls.rate))
+    }
+
+    fn nvls_tree(&self) -> Option<Estimate> {
+        let (nvls, near) = self.nvls_near()?;
         let latency = (nvls.latency_s, 2.0 * self.levels() * self.far_s);
         Some(self.made(Algorithm::NvlsTree, 0.0, latency, near, self.tree_bytes()))
+    }
+
+    /// Latency of SHARP between nodes, which is another where a node has one GPU alone.
+    fn sharp_far_s(&self, several_s: f64) -> f64 {
+        if self.call.group.gpus_per_node == 1 { ALONE_FAR_S } else { several_s }
+    }
+
+    fn has_collnet(&self) -> bool {
+        self.call.group.gpus_per_node <= MOST_OF_COLLNET
+    }
+
+    fn collnet_direct(&self, network: &Network, sharp: Sharp) -> Option<Estimate> {
+        self.has_collnet().then(|| {
+            let gpus = f64::from(self.call.group.gpus_per_node);
+            let near = 2.0 * (DIRECT_NEAR_S * (gpus - 1.0).min(1.0) + DIRECT_EACH_S * (gpus - 1.0));
+            // GPUs that have no interface of their own slow it down, by half of what sharing would.
+            let interfaces = (gpus * f64::from(network.nics) / f64::from(network.gpus)).ceil();
+            let share = gpus / interfaces.clamp(1.0, f64::from(network.nics));
+            let slower = share - (share - 1.0) / 2.0;
+            let efficiency = SHARP_EFFICIENCY * sharp.direct_efficiency / slower;
+            let far_s = self.sharp_far_s(DIRECT_FAR_S);
+            let found = self.made(
+                Algorithm::CollNetDirect,
+                0.0,
+                (near, far_s),
+                self.near_transfer_s,
+                self.call.bytes as f64,
+            );
+            found.with_far_transfer(found.parts.far_transfer_s / efficiency)
+        })
+    }
+
+    fn collnet_chain(&self) -> Option<Estimate> {
+        self.has_collnet().then(|| {
+            let near = 2.0 * CHAIN_NEAR_S * (f64::from(self.call.group.gpus_per_node) - 1.0);
+            let latency = (near, self.sharp_far_s(CHAIN_FAR_S));
+            let bytes = self.call.bytes as f64;
+            self.made(Algorithm::CollNetChain, 0.0, latency, self.near_transfer_s, bytes)
+        })
+    }
+
+    /// NVLS within nodes, with SHARP between them.
+    fn nvls_sharp(&self) -> Option<Estimate> {
+        let (nvls, near) = self.nvls_near()?;
+        let latency = (nvls.latency_s, self.sharp_far_s(NVLS_FAR_S));
+        Some(self.made(Algorithm::Nvls, 0.0, latency, near, self.call.bytes as f64))
     }
 
     fn pat(&self) -> Estimate {

@@ -27,5 +27,5 @@ pub use calibrate::{Calibrated, Measurement, calibrate, calibrate_network, calib
 pub use call::{Algorithm, Call, Group, Operation, Protocol};
 pub use estimate::{Estimate, Parts, estimate};
 pub use experts::{Exchange, Kernels, Tokens, calibrate_exchange};
-pub use machine::{InNode, LowLatency, LowLatency128, Machine, Network, Nvls, Simple, SimpleFrom};
-pub use shots::{Shots, calibrate_shots};
+pub use machine::{InNode, LowLatency, LowLatency128, Machine, Network, Nvls, Sharp, Simple, SimpleFrom};
+pub use shots::{CustomAllReduce, Shots, calibrate_shots};

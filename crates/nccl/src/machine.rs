@@ -163,13 +163,29 @@ pub struct Network {
     pub efficiency: f64,
     /// Latency of a hop between nodes, by protocol: LL, LL128 (nothing if it is not used) and Simple, seconds.
     pub hop_s: [Option<f64>; 3],
+    /// SHARP, if switches between nodes have it and NCCL may use it (`NCCL_COLLNET_ENABLE=1`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sharp: Option<Sharp>,
+}
+
+/// Switches between nodes that reduce and multicast.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sharp {
+    /// Part of its rate that `CollNetDirect` reaches on these GPUs: 0.85 from Hopper on, else 1, in NCCL's tuning model.
+    pub direct_efficiency: f64,
 }
 
 impl Network {
     /// Latency of a hop with a protocol, seconds; nothing if networks of this kind do not use the protocol.
     #[must_use]
     pub const fn hop(&self, protocol: Protocol) -> Option<f64> {
-        self.hop_s[protocol as usize]
+        match protocol {
+            Protocol::LowLatency => self.hop_s[0],
+            Protocol::LowLatency128 => self.hop_s[1],
+            Protocol::Simple => self.hop_s[2],
+            Protocol::Other => None,
+        }
     }
 
     /// Bytes per second that a group gets out of each of its nodes: those of the interfaces of its GPUs, and no more than

@@ -3,8 +3,38 @@
 //! In one shot, each GPU reads the vectors of all others: `launch + S (g - 1) / rate`. In two, GPUs reduce a part each, then
 //! gather: `launch + S 2 (g - 1) / g / rate`. Two GPUs take one shot; more take the faster.
 
+use crate::call::{Algorithm, Call, Operation, Protocol};
+use crate::estimate::{Estimate, Parts};
+use serde::{Deserialize, Serialize};
+
+/// Such kernels, and the all-reduces for which a framework uses them; it leaves all others to NCCL.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CustomAllReduce {
+    /// Constants.
+    pub shots: Shots,
+    /// Largest number of GPUs, all in one node.
+    pub gpus: u32,
+    /// Largest vector, bytes.
+    pub largest: u64,
+}
+
+impl CustomAllReduce {
+    /// The time of a call; nothing if the framework leaves it to NCCL.
+    #[must_use]
+    pub fn estimate(&self, call: &Call) -> Option<Estimate> {
+        let gpus = call.group.gpus_per_node;
+        let own = call.operation == Operation::AllReduce
+            && call.group.nodes <= 1
+            && (2..=self.gpus).contains(&gpus)
+            && call.bytes <= self.largest;
+        own.then(|| self.shots.estimate(gpus, call.bytes))
+    }
+}
+
 /// Constants of such kernels on a machine.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shots {
     /// Launch of one shot, seconds.
     pub one_launch_s: f64,
@@ -24,6 +54,26 @@ impl Shots {
         let one = self.one_launch_s + size * (g - 1.0) / self.one_rate;
         let two = self.two_launch_s + size * 2.0 * (g - 1.0) / g / self.two_rate;
         if gpus <= 2 || one <= two { (one, 1) } else { (two, 2) }
+    }
+
+    /// As [`Shots::seconds`], with its parts.
+    #[must_use]
+    pub fn estimate(&self, gpus: u32, bytes: u64) -> Estimate {
+        let (seconds, shots) = self.seconds(gpus, bytes);
+        let (algorithm, launch_s) = match shots {
+            1 => (Algorithm::OneShot, self.one_launch_s),
+            _ => (Algorithm::TwoShots, self.two_launch_s),
+        };
+        let transfer_s = seconds - launch_s;
+        Estimate {
+            algorithm,
+            protocol: Protocol::Other,
+            launch_s,
+            latency_s: 0.0,
+            transfer_s,
+            parts: Parts::in_node(transfer_s),
+            all_channels: true,
+        }
     }
 }
 
@@ -65,6 +115,31 @@ mod tests {
         let (seconds, shots) = MADE.seconds(2, 25_000_000);
         assert!((seconds - 104e-6).abs() < 1e-12);
         assert_eq!(shots, 1);
+    }
+
+    #[test]
+    fn frameworks_leave_other_calls_to_nccl() {
+        let custom = CustomAllReduce { shots: MADE, gpus: 8, largest: 8 << 20 };
+        let call = |operation, gpus, nodes, bytes| {
+            let group = crate::Group { gpus_per_node: gpus, nodes, concurrent: 1 };
+            custom.estimate(&Call { operation, bytes, element_bytes: 2, group })
+        };
+        let own = call(Operation::AllReduce, 8, 1, 8 << 20).expect("the largest");
+        assert_eq!((own.algorithm, own.protocol.name()), (Algorithm::TwoShots, ""));
+        // 8 us and 1.75 * 8 MiB at 300 GB/s.
+        assert!((own.seconds() - 56.934e-6).abs() < 1e-9);
+        assert_eq!(own.launch_s, 8e-6);
+        let small = call(Operation::AllReduce, 4, 1, 1024).expect("small");
+        assert_eq!(small.algorithm, Algorithm::OneShot);
+        for (operation, gpus, nodes, bytes) in [
+            (Operation::AllReduce, 8, 1, (8 << 20) + 1),
+            (Operation::AllReduce, 9, 1, 1024),
+            (Operation::AllReduce, 1, 1, 1024),
+            (Operation::AllReduce, 8, 2, 1024),
+            (Operation::AllGather, 8, 1, 1024),
+        ] {
+            assert_eq!(call(operation, gpus, nodes, bytes), None);
+        }
     }
 
     #[test]

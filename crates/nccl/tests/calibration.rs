@@ -144,6 +144,7 @@ fn times_between_nodes_give_the_network() {
         nic_rate: 50.0 * GB,
         efficiency: 0.87,
         hop_s: [Some(6.0 * US), Some(9.0 * US), Some(15.0 * US)],
+        sharp: None,
     };
     let made = Machine { network: Some(network), ..machine(Operation::AllReduce, constants()) };
     let mut rows = Vec::new();

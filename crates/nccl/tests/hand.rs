@@ -2,7 +2,7 @@
 
 use syncline_nccl::{
     Algorithm, Call, Estimate, Group, InNode, LowLatency, LowLatency128, Machine, Network, Nvls, Operation,
-    Protocol, Simple, SimpleFrom, estimate,
+    Protocol, Sharp, Simple, SimpleFrom, estimate,
 };
 
 const US: f64 = 1e-6;
@@ -168,6 +168,7 @@ fn cluster() -> Machine {
         nic_rate: 25.0 * GB,
         efficiency: 0.8,
         hop_s: [Some(4.0 * US), Some(6.0 * US), Some(10.0 * US)],
+        sharp: None,
     };
     Machine { network: Some(network), ..machine() }
 }
@@ -226,4 +227,71 @@ fn a_message_between_nodes_takes_one_interface() {
         let found = time(&cluster(), Operation::SendRecv, 100_000_000, 2, group);
         assert!((found.parts.far_transfer_s - 5000.0 * US).abs() < 1e-9, "{found:?}");
     }
+}
+
+/// The cluster with SHARP in its switches, for GPUs of Hopper's generation.
+fn with_sharp(nvls: Option<Nvls>) -> Machine {
+    let cluster = cluster();
+    let network =
+        cluster.network.map(|known| Network { sharp: Some(Sharp { direct_efficiency: 0.85 }), ..known });
+    Machine { all_reduce: Some(InNode { nvls, ..constants() }), network, ..cluster }
+}
+
+#[test]
+fn sharp_takes_one_latency_for_any_number_of_nodes() {
+    // NCCL's tuning model. Direct: 2 (3.7 + 7 * 0.4) + 31 us. 8 GPUs have 4 interfaces: a factor of 2 - 1/2.
+    // 1 MB at 80 GB/s * 0.5 * 0.85 / 1.5: 44.118 us.
+    let direct = 2.0 * (3.7 + 7.0 * 0.4) + 31.0 + 12.5 * 1.5 / (0.5 * 0.85);
+    // Chain: 2 * 7 * 2.8 + 30 us; 1 MB at half of 80 GB/s: 25 us.
+    let chain = 2.0 * 7.0 * 2.8 + 30.0 + 25.0;
+    assert!(direct < chain);
+    for nodes in [16, 1000] {
+        let group = Group { gpus_per_node: 8, nodes, concurrent: 1 };
+        let found = time(&with_sharp(None), Operation::AllReduce, 1_000_000, 2, group);
+        assert_eq!((found.algorithm, found.protocol), (Algorithm::CollNetDirect, Protocol::Simple));
+        is_us(found, direct);
+        // Each node sends the vector once.
+        assert_eq!(found.parts.far_bytes, 1e6);
+        assert!(time(&cluster(), Operation::AllReduce, 1_000_000, 2, group).seconds() > found.seconds());
+    }
+    // 100 MB: 2,500 us beside 4,412 us of the direct one.
+    let group = Group { gpus_per_node: 8, nodes: 16, concurrent: 1 };
+    let found = time(&with_sharp(None), Operation::AllReduce, 100_000_000, 2, group);
+    assert_eq!(found.algorithm, Algorithm::CollNetChain);
+    is_us(found, 2.0 * 7.0 * 2.8 + 30.0 + 2500.0);
+}
+
+#[test]
+fn one_gpu_in_each_node_waits_for_the_network_alone() {
+    // 14 us, and 1 MB at half of 20 GB/s.
+    let group = Group { gpus_per_node: 1, nodes: 64, concurrent: 1 };
+    let found = time(&with_sharp(None), Operation::AllReduce, 1_000_000, 2, group);
+    assert_eq!(found.algorithm, Algorithm::CollNetChain);
+    is_us(found, 14.0 + 100.0);
+}
+
+#[test]
+fn nvls_sums_in_nodes_what_sharp_sums_between_them() {
+    let nvls = Nvls { latency_s: 25.0 * US, rate: 300.0 * GB, from: 10e6, gpus: 8 };
+    let group = Group { gpus_per_node: 8, nodes: 16, concurrent: 1 };
+    // 25 + 18 us, and 1 MB at 80 GB/s * 128 / 254.
+    let found = time(&with_sharp(Some(nvls)), Operation::AllReduce, 1_000_000, 2, group);
+    assert_eq!(found.algorithm, Algorithm::Nvls);
+    is_us(found, 43.0 + 12.5 * 254.0 / 128.0);
+}
+
+#[test]
+fn sharp_sums_no_narrow_elements_and_nodes_of_more_than_eight_gpus_have_no_collnet() {
+    let group = Group { gpus_per_node: 8, nodes: 16, concurrent: 1 };
+    let found = time(&with_sharp(None), Operation::AllReduce, 1_000_000, 1, group);
+    assert!(matches!(found.algorithm, Algorithm::Ring | Algorithm::Tree));
+    let large = Group { gpus_per_node: 9, ..group };
+    let found = time(&with_sharp(None), Operation::AllReduce, 1_000_000, 2, large);
+    assert!(matches!(found.algorithm, Algorithm::Ring | Algorithm::Tree));
+    // Of one node, switches between nodes sum nothing.
+    let one = Group { nodes: 1, ..group };
+    assert_eq!(
+        time(&with_sharp(None), Operation::AllReduce, 1_000_000, 2, one),
+        time(&cluster(), Operation::AllReduce, 1_000_000, 2, one)
+    );
 }

@@ -34,7 +34,7 @@ fn machines() -> impl Strategy<Value = Machine> {
             nvls: None,
         };
         let hop_s = [Some(first.1), Some(first.3), Some(second.1)];
-        let network = Network { gpus: 8, nics, nic_rate, efficiency: 0.9, hop_s };
+        let network = Network { gpus: 8, nics, nic_rate, efficiency: 0.9, hop_s, sharp: None };
         let all = Some(constants);
         Machine {
             all_reduce: all,

@@ -149,7 +149,8 @@ pub fn plans(
     errors.into_result()?;
     syncline_engine::keys::check(&plans)?;
     let unused = planner.unused();
-    let warnings = nccl::warnings(spec.nccl.as_ref(), &planner.unknown_to_nccl, planner.slower.as_ref());
+    let warnings =
+        nccl::warnings(spec.nccl.as_ref(), &planner.unknown_to_nccl, planner.slower.as_ref(), &nccl);
     Ok(Plans { plans, chosen, groups, plan_of, dims: planner.lanes, unused, nccl, warnings })
 }
 

@@ -1,19 +1,30 @@
 //! What measurements calibrated in a run, when, and how well that holds.
 
 use std::collections::BTreeSet;
-use syncline_nccl::Operation;
+use syncline_nccl::{Algorithm, Operation, Protocol};
 use syncline_prepare::Prepared;
 use syncline_scenario::{CalibrationErrors, Nccl, Scenario};
 
 /// What was calibrated, or `no`: the summary's `calibrated`.
 pub(crate) fn calibrated(scenario: &Scenario, prepared: &Prepared) -> String {
-    let calls = || prepared.plans.nccl.iter().flatten().map(|call| &call.call);
+    let calls = || prepared.plans.nccl.iter().flatten();
     let Some(nccl) = scenario.collectives.nccl.as_ref().filter(|_| calls().next().is_some()) else {
         return "no".to_owned();
     };
-    let operations: BTreeSet<Operation> = calls().map(|call| call.operation).collect();
-    let several = calls().any(|call| call.group.nodes > 1);
-    format!("collectives by {}{}", origin(nccl), errors(nccl, &operations, several))
+    let of_nccl = || calls().filter(|call| call.estimate.protocol != Protocol::Other);
+    let operations: BTreeSet<Operation> = of_nccl().map(|call| call.call.operation).collect();
+    let several = of_nccl().any(|call| call.call.group.nodes > 1);
+    let mut found = format!("collectives by {}{}", origin(nccl), errors(nccl, &operations, several));
+    if calls().any(|call| call.by_sharp()) {
+        found.push_str("; SHARP by NCCL's tuning model, not measured");
+    }
+    if let Some(framework) = &nccl.custom_all_reduce
+        && calls().any(|call| matches!(call.estimate.algorithm, Algorithm::OneShot | Algorithm::TwoShots))
+    {
+        let range = range(&[framework.errors]).unwrap_or_default();
+        found.push_str(&format!("; small all-reduces by {}, errors {range}", framework.name));
+    }
+    found
 }
 
 /// The machine, its library and the day.

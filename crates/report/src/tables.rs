@@ -5,7 +5,7 @@ use crate::links::PS;
 use crate::unfold::{self, Row};
 use syncline_engine::Record;
 use syncline_engine::record::{CollectiveRecord, PhaseRecord, RankRecord};
-use syncline_nccl::Estimate;
+use syncline_nccl::{Estimate, Protocol};
 use syncline_prepare::{Member, Prepared};
 use syncline_timeline::{Table, tables};
 use syncline_workload::Part;
@@ -126,7 +126,11 @@ pub(crate) fn collectives(prepared: &Prepared, finished: &[Row<CollectiveRecord>
         chosen: rows.iter().map(|r| prepared.plans.chosen[r.plan.index()].contains(&true)).collect(),
         nccl_algorithm: of_nccl(|estimate| estimate.algorithm.name()),
         nccl_protocol: of_nccl(|estimate| estimate.protocol.name()),
-        nccl_channels: of_nccl(|estimate| if estimate.all_channels { "all" } else { "fewer" }),
+        nccl_channels: of_nccl(|estimate| match (estimate.protocol, estimate.all_channels) {
+            (Protocol::Other, _) => "",
+            (_, true) => "all",
+            (_, false) => "fewer",
+        }),
         nccl_s: float(&|r| nccl(r).map_or(0.0, Estimate::seconds)),
     })
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use syncline_nccl::{Machine, Operation};
+use syncline_nccl::{Call, CustomAllReduce, Estimate, Machine, Operation};
 
 /// How far estimates are from the times that they were calibrated with, as `|estimated / measured - 1|`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,18 @@ pub struct CalibrationErrors {
     pub p90: f64,
     /// Largest error.
     pub largest: f64,
+}
+
+/// Kernels of an inference framework that carry out some all-reduces in place of NCCL.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Framework {
+    /// The framework and its version, such as `vLLM 0.24.0`.
+    pub name: String,
+    /// The kernels, and for which all-reduces they are.
+    pub kernels: CustomAllReduce,
+    /// Their errors.
+    pub errors: CalibrationErrors,
 }
 
 /// A calibrated machine.
@@ -43,9 +55,19 @@ pub struct Nccl {
     pub network_errors: Option<CalibrationErrors>,
     /// The constants.
     pub constants: Machine,
+    /// The framework whose kernels all-reduce small vectors in a node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_all_reduce: Option<Framework>,
 }
 
 impl Nccl {
+    /// The time of a collective: of the framework's kernels if they are for it, else of NCCL. Nothing if the machine has no
+    /// constants for it.
+    pub fn estimate(&self, call: &Call) -> Option<Estimate> {
+        let custom = self.custom_all_reduce.as_ref().and_then(|framework| framework.kernels.estimate(call));
+        custom.or_else(|| syncline_nccl::estimate(&self.constants, call))
+    }
+
     /// The errors of an operation within a node.
     pub fn errors_of(&self, operation: Operation) -> Option<CalibrationErrors> {
         let like = match operation {

@@ -87,11 +87,12 @@ table! {
         /// Whether syncline chose the algorithm of at least one phase as the quickest; false if the
         /// scenario names them all
         pub chosen: Vec<bool>,
-        /// Algorithm that NCCL chooses, such as `ring` or `nvls`; empty without a calibrated NCCL
+        /// Algorithm that NCCL chooses, such as `ring` or `nvls`, or that of a framework's kernels in its place, such as
+        /// `one_shot`; empty without a calibrated NCCL
         pub nccl_algorithm: Vec<String>,
-        /// Protocol that NCCL chooses: `LL`, `LL128` or `Simple`; empty without a calibrated NCCL
+        /// Protocol that NCCL chooses: `LL`, `LL128` or `Simple`; empty for other kernels, and without a calibrated NCCL
         pub nccl_protocol: Vec<String>,
-        /// Channels that NCCL uses: `all`, or `fewer` for few bytes; empty without a calibrated NCCL
+        /// Channels that NCCL uses: `all`, or `fewer` for few bytes; empty for other kernels, and without a calibrated NCCL
         pub nccl_channels: Vec<String>,
         /// Time of the collective alone by the calibrated model; 0 without one
         pub nccl_s: Vec<f64>,

@@ -106,3 +106,10 @@ class Collectives(JobCollectives):
     `syncline calibrate` wrote. NCCL's algorithm, protocol and time of each collective are then those of the calibrated
     model, and the keys about planning and endpoints may not be given. Without it, collectives take the time of their
     plans on the fabric."""
+    sharp: bool = False
+    """Whether switches between nodes have SHARP and NCCL may use it (`NCCL_COLLNET_ENABLE=1`): all-reduces between
+    nodes may then be summed in switches, by CollNet or by NVLS. Needs `nccl`."""
+    custom_all_reduce: Annotated[str, Field(min_length=1)] | None = None
+    """The inference framework whose kernels carry out small all-reduces in a node, in one shot or two, in place of
+    NCCL: `vLLM`, `SGLang` or `TensorRT-LLM`, with a version such as `vLLM 0.24.0` or without, for the newest that was
+    measured. Needs `nccl`."""

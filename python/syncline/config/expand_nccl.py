@@ -1,4 +1,7 @@
-"""Resolves ``collectives.nccl``: the constants of a machine whose NCCL was measured, and how well they hold."""
+"""Resolves ``collectives.nccl``: the constants of a machine whose NCCL was measured, and how well they hold.
+
+What goes with it: SHARP in the fabric, and a framework's kernels for small all-reduces.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,89 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
-from syncline.nccl import load, names
+from syncline.nccl import load, names, shots
 from syncline.nccl.machine import InNode, to_core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from syncline.config.collectives import Collectives
+    from syncline.errors import Diagnostic
     from syncline.input.source import Source
     from syncline.nccl.machine import Errors, Machine
 
 _KEY = "collectives.nccl"
 
 
+_SHARP, _CUSTOM = "sharp", "custom_all_reduce"
+_NEED_NCCL = (_SHARP, _CUSTOM)
+KEYS = ("nccl", *_NEED_NCCL)
+"""Keys of ``collectives`` that become its resolved ``nccl``."""
+
 _GENERATIONS = (("V100",), ("A100",), ("H100", "H200", "GH200"), ("B200", "GB200", "B300", "GB300"))
 """Accelerators of one generation have NVLinks of the same rate, and NCCL treats them alike."""
+_BEFORE_HOPPER = _GENERATIONS[:2]
+_DIRECT_EFFICIENCY = 0.85
+"""Part of its rate that CollNetDirect reaches from Hopper on, by NCCL's tuning model."""
+
+
+def expand_all(collectives: Collectives, source: Source, accelerators: Iterable[str] = ()) -> dict[str, Any]:
+    """The resolved form of ``collectives.nccl`` with the keys that belong to it; empty without it.
+
+    Raises :class:`SynclineError` as :func:`expand` does; at a key that needs ``nccl`` where that is missing; and at one
+    that asks for what the machine does not have.
+    """
+    if collectives.nccl is None:
+        for key in _NEED_NCCL:
+            if getattr(collectives, key):
+                raise_errors(_wrong(source, key, "needs `nccl`", "add `nccl: h100-sxm` or another machine"))
+        return {}
+    found = expand(collectives.nccl, source, accelerators)
+    if collectives.sharp:
+        if found["constants"].get("network") is None:
+            message = f"`{found['name']}` has no constants for a network between nodes"
+            raise_errors(_wrong(source, _SHARP, message, "remove it, or name a machine whose file has a `network`"))
+        slower = _generation(found["gpu"]) not in (None, *_BEFORE_HOPPER)
+        found["constants"]["network"]["sharp"] = {"direct_efficiency": _DIRECT_EFFICIENCY if slower else 1.0}
+    if collectives.custom_all_reduce is not None:
+        found[_CUSTOM] = _framework(collectives.custom_all_reduce, found["gpu"], source)
+    return found
+
+
+def _framework(name: str, gpu: str, source: Source) -> dict[str, Any]:
+    """The kernels of a framework, as they were measured on accelerators like ``gpu``."""
+    machine = next((each for each in shots.names() if _accelerators(each) & _accelerators(gpu)), None)
+    if machine is None:
+        message = f"custom all-reduces were not measured on {gpu or 'GPUs without a name'}"
+        allowed = f"with `nccl` of {', '.join(shots.names())}"
+        help = "remove it, or name another machine as `nccl`"
+        raise_errors(_wrong(source, _CUSTOM, message, help, found=name, allowed=allowed))
+    try:
+        known = shots.find(machine, name)
+    except SynclineError as problem:
+        placed = [each.copy() for each in problem.diagnostics]
+        mark = source.mark(("collectives", _CUSTOM))
+        for each in placed:
+            each["key"] = f"collectives.{_CUSTOM}"
+            if mark is not None:
+                each["place"] = mark.place()
+        raise SynclineError(placed, problem.exit_status) from None
+    return {
+        "name": known.framework,
+        "kernels": {"shots": known.constants(), "gpus": max(known.gpus), "largest": shots.LARGEST},
+        "errors": _errors(known.errors),
+    }
+
+
+def _wrong(source: Source, key: str, message: str, help: str, **more: Any) -> Diagnostic:
+    """An error at a key of ``collectives``."""
+    mark = source.mark(("collectives", key))
+    return error(Code.BAD_VALUE, message, mark=mark, key=f"collectives.{key}", help=help, **more)
+
+
+def _accelerators(text: str) -> set[str]:
+    """The accelerators of known generations that a text names, such as H100."""
+    return _words(text).intersection(name for generation in _GENERATIONS for name in generation)
 
 
 def expand(name: str, source: Source, accelerators: Iterable[str] = ()) -> dict[str, Any]:
@@ -63,8 +135,12 @@ def expand(name: str, source: Source, accelerators: Iterable[str] = ()) -> dict[
 
 def _generation(accelerator: str) -> tuple[str, ...] | None:
     """The generation of an accelerator by its name; None for names that say nothing about it."""
-    words = set(re.split(r"[^A-Z0-9]+", accelerator.upper()))
+    words = _words(accelerator)
     return next((generation for generation in _GENERATIONS if words.intersection(generation)), None)
+
+
+def _words(text: str) -> set[str]:
+    return set(re.split(r"[^A-Z0-9]+", text.upper()))
 
 
 def resolved(machine: Machine, name: str) -> dict[str, Any]:

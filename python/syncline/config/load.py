@@ -314,10 +314,10 @@ def _memory(scenario: Scenario, origins: Origins) -> dict[str, Any]:
 def _collectives(scenario: Scenario, source: Source) -> dict[str, Any]:
     resolved = scenario.collectives.model_dump()
     resolved["plans"] = {kind: source.relative(path) for kind, path in scenario.collectives.plans.items()}
-    if scenario.collectives.nccl is None:
-        del resolved["nccl"]
-    else:
-        computes = [scenario.compute, *(job.compute for job in scenario.jobs)]
-        accelerators = [name for each in computes if (name := getattr(each, "accelerator", None)) is not None]
-        resolved["nccl"] = expand_nccl.expand(scenario.collectives.nccl, source, accelerators)
+    computes = [scenario.compute, *(job.compute for job in scenario.jobs)]
+    accelerators = [name for each in computes if (name := getattr(each, "accelerator", None)) is not None]
+    for key in expand_nccl.KEYS:
+        del resolved[key]
+    if nccl := expand_nccl.expand_all(scenario.collectives, source, accelerators):
+        resolved["nccl"] = nccl
     return resolved

@@ -10,20 +10,17 @@ if TYPE_CHECKING:
 
 _CHOSEN = "name a machine: NCCL chooses algorithm and protocol itself, and results show what it chooses"
 _IN_SHOTS = (
-    "name a machine: its NCCL is simulated. `syncline.nccl.shots` has the measured times of all-reduces by kernels of "
-    "inference frameworks, in one shot or two"
+    "name a machine, and add `custom_all_reduce: vLLM` for all-reduces by kernels of that framework, in one shot or two"
 )
 _IN_EXPERTS = (
     "name a machine: tokens go by NCCL's all-to-alls. `syncline.nccl.experts` has the measured times of DeepEP's "
     "dispatch and combine"
 )
-_NOT_MEASURED = (
-    "name a machine: NCCL's other algorithms are simulated. CollNet (SHARP in switches) was measured on none"
-)
+_IN_SWITCHES = "name a machine, and add `sharp: true` for switches that sum, which NCCL's CollNet uses"
 
 _HELP: Mapping[str, str] = {
     **dict.fromkeys(("ring", "tree", "nvls", "nvlstree", "pat", "ll", "ll128", "simple", "auto", "nccl"), _CHOSEN),
-    **dict.fromkeys(("collnet", "collnetdirect", "collnetchain", "sharp"), _NOT_MEASURED),
+    **dict.fromkeys(("collnet", "collnetdirect", "collnetchain", "sharp"), _IN_SWITCHES),
     **dict.fromkeys(("oneshot", "twoshot", "shots", "vllm", "sglang", "tensorrtllm", "trtllm"), _IN_SHOTS),
     **dict.fromkeys(("deepep", "hybridep", "deepseek"), _IN_EXPERTS),
 }

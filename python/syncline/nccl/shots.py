@@ -53,13 +53,20 @@ class Shots(Strict):
 
     def times(self, calls: Sequence[tuple[int, int]]) -> list[tuple[float, int]]:
         """Seconds and number of shots of several all-reduces: ``(gpus, bytes)``."""
-        constants = (
-            seconds(self.one_launch),
-            bytes_per_s(self.one_rate),
-            seconds(self.two_launch),
-            bytes_per_s(self.two_rate),
+        constants = self.constants()
+        return _core.shots_times(
+            (constants["one_launch_s"], constants["one_rate"], constants["two_launch_s"], constants["two_rate"]),
+            list(calls),
         )
-        return _core.shots_times(constants, list(calls))
+
+    def constants(self) -> dict[str, float]:
+        """The constants as the core reads them: seconds, and bytes per second."""
+        return {
+            "one_launch_s": seconds(self.one_launch),
+            "one_rate": bytes_per_s(self.one_rate),
+            "two_launch_s": seconds(self.two_launch),
+            "two_rate": bytes_per_s(self.two_rate),
+        }
 
 
 class ShotsFile(Strict):
@@ -77,7 +84,8 @@ def find(machine: str, framework: str) -> Shots:
     known = _machines()
     if machine not in known:
         raise bad_value("unknown machine", machine, allowed=", ".join(known), nearest=nearest(machine, known))
-    found = [each for each in known[machine] if framework in (each.framework, each.framework.partition(" ")[0])]
+    named = framework.casefold()
+    found = [each for each in known[machine] if named in _names(each.framework)]
     if found:
         return max(found, key=lambda each: _version(each.framework))
     measured = [each.framework for each in known[machine]]
@@ -87,6 +95,12 @@ def find(machine: str, framework: str) -> Shots:
         allowed=", ".join(measured),
         nearest=nearest(framework, measured),
     )
+
+
+def _names(framework: str) -> tuple[str, str]:
+    """What a framework may be called, in small letters: with its version, and without."""
+    full = framework.casefold()
+    return full, full.partition(" ")[0]
 
 
 def _version(framework: str) -> list[int]:

@@ -10,6 +10,7 @@
 //! - *Algorithms.* Rings are rings. What has few hops is an exchange between all: sends, NVLS (switches sum and multicast)
 //!   and trees. It takes as many bytes on each link as in NCCL ([`Pace::wire`]). PAT sends to one rank after the other, as a
 //!   ring does, if the latency of links leaves time for that: so it takes no more than its part of links that it shares.
+//!   All-reduces in one shot or two by a framework's kernels are exchanges between all, too.
 //! - *Pieces and pace* (`pieces`). NCCL overlaps transfers within nodes and between nodes. Data is cut into as few pieces
 //!   as links need to do so; a queue works on one piece at a time. Each phase gets the time that its links need, and a
 //!   share of the rest by its latency and transfer in the model. The messages of a phase share its time evenly.
@@ -24,7 +25,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, GroupAxis, Pace, PhasePlan, SendPace};
 use syncline_nccl::{Algorithm as Choice, Call, Estimate, Group, Machine, Operation};
 use syncline_plan::{Algorithm, Composition, Grid, Phase, registry};
-use syncline_scenario::{Collectives, Nccl};
+use syncline_scenario::{Collectives, Framework, Nccl};
 use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Time};
 use syncline_workload::{Role, RoleId};
 
@@ -40,6 +41,17 @@ pub struct NcclCall {
     pub call: Call,
     /// What NCCL chooses, and the time alone.
     pub estimate: Estimate,
+}
+
+impl NcclCall {
+    /// Whether switches between nodes reduce.
+    pub fn by_sharp(&self) -> bool {
+        match self.estimate.algorithm {
+            Choice::CollNetDirect | Choice::CollNetChain => true,
+            Choice::Nvls => self.call.group.nodes > 1,
+            _ => false,
+        }
+    }
 }
 
 /// The operation of NCCL for a kind of collective; nothing for those that the model does not know.
@@ -190,7 +202,7 @@ impl Planner<'_> {
         let element = self.element(bytes);
         let group = nodes.group;
         let call = Call { operation, bytes: bytes.0, element_bytes: element.min(8) as u8, group };
-        let Some(estimate) = syncline_nccl::estimate(&nccl.constants, &call) else {
+        let Some(estimate) = nccl.estimate(&call) else {
             return Err(no_network(nccl, role, group));
         };
         let stages = self.stages(role, kind, &nodes, &estimate, &call);
@@ -282,12 +294,18 @@ impl Planner<'_> {
             let (rate, link_latency_s) = self.link(role, weight, phase.size);
             let ring = match estimate.algorithm {
                 Choice::Ring => true,
-                Choice::Tree => !part.far,
+                Choice::Tree | Choice::CollNetChain => !part.far,
                 Choice::Pat => {
                     let links_s = f64::from(rounds(&phase, true)) * link_latency_s + bytes(&phase) / rate;
                     links_s <= estimate.seconds()
                 }
-                Choice::Nvls | Choice::NvlsTree | Choice::Sends | Choice::Local => false,
+                Choice::Nvls
+                | Choice::NvlsTree
+                | Choice::CollNetDirect
+                | Choice::Sends
+                | Choice::OneShot
+                | Choice::TwoShots
+                | Choice::Local => false,
             };
             let (latency_s, transfer_s) = match part.far {
                 true => (parts.far_latency_s, parts.far_transfer_s),
@@ -299,6 +317,10 @@ impl Planner<'_> {
                 (true, _) => parts.far_bytes / f64::from(call.group.gpus_per_node) / all_bytes,
                 (false, Choice::Nvls | Choice::NvlsTree) => {
                     call.bytes as f64 * (1.0 + 1.0 / f64::from(call.group.gpus_per_node)) / all_bytes
+                }
+                // Each GPU reads the vectors of all others.
+                (false, Choice::OneShot) => {
+                    call.bytes as f64 * (f64::from(call.group.gpus_per_node) - 1.0) / all_bytes
                 }
                 (false, _) => 1.0,
             };
@@ -415,9 +437,25 @@ pub(super) fn warnings(
     nccl: Option<&Nccl>,
     unknown: &BTreeSet<CollectiveKind>,
     slower: Option<&(String, f64)>,
+    calls: &[Option<NcclCall>],
 ) -> Diagnostics {
     let mut warnings = Diagnostics::new();
     let Some(nccl) = nccl else { return warnings };
+    let in_shots = |call: &NcclCall| matches!(call.estimate.algorithm, Choice::OneShot | Choice::TwoShots);
+    if let Some(Framework { name, kernels, .. }) = &nccl.custom_all_reduce
+        && !calls.iter().flatten().any(in_shots)
+    {
+        let largest = Bytes(kernels.largest);
+        warnings.push(
+            Diagnostic::warning(Code::BadValue, format!("no all-reduce of the job is carried out by {name}"))
+                .key("collectives.custom_all_reduce")
+                .allowed(format!(
+                    "all-reduces of at most {largest} among 2 to {} GPUs of one node",
+                    kernels.gpus
+                ))
+                .help("remove it; all collectives take the times of NCCL"),
+        );
+    }
     if !unknown.is_empty() {
         let kinds = unknown.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ");
         warnings.push(

@@ -35,7 +35,7 @@ def nccl(result: Run) -> Table | None:
             f"{each.group} ({each.ranks})",
             each.kind,
             size(each.nbytes),
-            f"{each.algorithm} {each.protocol}" if each.algorithm else "unknown",
+            f"{each.algorithm} {each.protocol}".rstrip() if each.algorithm else "unknown",
             each.channels,
             str(each.calls),
             time(each.alone_s) if each.algorithm else "",
