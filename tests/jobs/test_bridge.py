@@ -144,10 +144,91 @@ def test_overlap_of_the_container_replaces_that_of_its_parts(convert):
     assert not convert(changed(BASE, {"comm_overlap": {}})).job.job.overlap.tensor
 
 
+def test_the_overlap_of_the_container_has_defaults_of_its_own(convert):
+    """``CommOverlapConfig.setup``: a distributed optimizer overlaps, whatever ``ddp`` says, and so do chunks."""
+    quiet = {"ddp.overlap_grad_reduce": False, "ddp.overlap_param_gather": False, "model.overlap_p2p_comm": False}
+    found = convert(changed(BASE, quiet)).job.job.overlap
+    assert (found.tensor, found.gradients, found.parameters, found.pipeline) == (True, True, True, True)
+    one = {"optimizer.use_distributed_optimizer": False, "ddp.use_distributed_optimizer": False}
+    alone = convert(changed(BASE, {**quiet, **one})).job.job.overlap
+    assert (alone.gradients, alone.parameters) == (False, False)
+    without = convert(changed(BASE, {**quiet, "comm_overlap": None})).job.job.overlap
+    assert (without.tensor, without.gradients, without.parameters, without.pipeline) == (False, False, False, False)
+    assert not convert(changed(BASE, {"model.sequence_parallel": False})).job.job.overlap.tensor
+    assert not convert(changed(BASE, {"comm_overlap": None})).job.job.overlap.pipeline
+    assert convert(changed(BASE, {"comm_overlap": None, "model.overlap_p2p_comm": True})).job.job.overlap.pipeline
+
+
+def test_a_mixed_precision_replaces_what_model_and_ddp_say(convert):
+    """``MixedPrecisionConfig.setup`` writes its fields over those of model, optimizer and ``ddp``."""
+
+    def found(changes):
+        made = convert(changed(BASE, changes)).job.job
+        return made.precision, made.gradient_bytes
+
+    assert found({"ddp.grad_reduce_in_fp32": False}) == ("fp8", 4)
+    assert found({"mixed_precision": "bf16-mixed", "model.fp8": "hybrid"}) == ("bf16", 4)
+    assert found({"mixed_precision": "fp16_mixed", "model.bf16": None}) == ("fp16", 2)
+    section = {"bf16": True, "grad_reduce_in_fp32": False}
+    assert found({"mixed_precision": section}) == ("bf16", 2)
+    assert found({"mixed_precision": {"bf16": True}, "ddp.grad_reduce_in_fp32": False}) == ("bf16", 4)
+    assert found({"mixed_precision": {"bf16": True, "fp8": "hybrid"}}) == ("fp8", 4)
+    assert found({"mixed_precision": None}) == ("bf16", 4)
+    assert found({"mixed_precision": None, "ddp.grad_reduce_in_fp32": None}) == ("bf16", 2)
+
+
+def test_only_the_vocabulary_of_a_tokenizer_is_padded(convert):
+    """``_validate_and_set_vocab_size``: a model's own number stays as it is; 128,257 are padded to 128,512."""
+
+    def vocab(changes):
+        return convert(changed(BASE, changes)).job.architecture.vocab
+
+    own = {"model.vocab_size": 128257, "model.tensor_model_parallel_size": 2}
+    assert vocab({**own, "model.should_pad_vocab": True}) == 128512
+    assert vocab({**own, "model.should_pad_vocab": None}) == 128257
+    tokenizer = {"model.vocab_size": None, "model.should_pad_vocab": None, "tokenizer.vocab_size": 128257}
+    assert vocab(tokenizer) == 128512
+
+
+def test_types_and_enumerations_are_read_as_files_write_them(convert):
+    def dtype(name):
+        return {"_target_": f"torch.{name}", "_call_": False}
+
+    optimizer = {"optimizer.use_precision_aware_optimizer": True}
+    assert convert(changed(BASE, optimizer)).job.job.moment_bytes == 4
+    half = {**optimizer, "optimizer.exp_avg_dtype": dtype("bfloat16"), "optimizer.exp_avg_sq_dtype": dtype("bfloat16")}
+    assert convert(changed(BASE, half)).job.job.moment_bytes == 2
+    assert convert(changed(BASE, {**optimizer, "optimizer.exp_avg_dtype": "torch.uint8"})).job.job.moment_bytes == 1
+    backend = "megatron.core.transformer.enums.AttnBackend"
+    for number, wanted in ((1, True), (2, True), (3, False), (4, False), (5, True)):
+        member = {"_target_": backend, "_call_": True, "_args_": [number]}
+        assert convert(changed(BASE, {"model.attention_backend": member})).job.job.fused_attention == wanted
+    assert not convert(changed(BASE, {"model.attention_backend": "unfused"})).job.job.fused_attention
+
+
+def test_sharding_is_switched_on_by_dist_or_ddp(convert):
+    whole = {"ddp.data_parallel_sharding_strategy": "optim_grads_params", "model.pipeline_model_parallel_size": 1}
+    whole["model.virtual_pipeline_model_parallel_size"] = None
+    for key in ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"):
+        found = convert(changed(BASE, {**whole, key: True})).job.job
+        assert (found.zero, found.gradient_bytes) == (3, 4)
+        values = changed(BASE, {**whole, key: True})
+        values["ddp"].update({"megatron_fsdp_main_grads_dtype": None})
+        assert convert(values).job.job.gradient_bytes == 2
+    assert convert(changed(BASE, {**whole, "dist.use_torch_fsdp2": True})).job.job.zero == 3
+
+
+def test_adapters_of_experts_are_left_out_aloud(convert):
+    experts = {"model.num_moe_experts": 8, "peft": {"dim": 8}}
+    assert any("experts" in each for each in convert(changed(BASE, experts)).warnings)
+    attention = {**experts, "peft": {"dim": 8, "target_modules": ["linear_qkv", "linear_proj"]}}
+    assert not convert(changed(BASE, attention)).warnings
+
+
 def test_types_of_gradients_and_adapters_are_mapped(convert):
     assert convert(BASE).job.job.gradient_bytes == 4
-    assert convert(changed(BASE, {"ddp.grad_reduce_in_fp32": False})).job.job.gradient_bytes == 2
     assert convert(changed(BASE, {"peft": {"dim": 16, "alpha": 32}})).job.job.adapters == 16
+    assert convert(changed(BASE, {"peft": {"alpha": 32}})).job.job.adapters == 32
     attention = {"dim": 8, "target_modules": ["linear_proj", "linear_qkv"]}
     assert convert(changed(BASE, {"peft": attention})).job.job.adapted == "attention"
     with pytest.raises(SynclineError, match="adapters of these modules alone"):

@@ -221,6 +221,11 @@ CHANGED = {
     "external-cuda-graph": "--external-cuda-graph",
     "cuda-graph-impl": "--cuda-graph-impl local",
     "cuda-graph-scope": "--num-experts 8 --cuda-graph-impl transformer_engine --cuda-graph-scope attn moe_router",
+    "cuda-graph-modules": "--num-experts 8 --cuda-graph-impl local --cuda-graph-modules attn moe_router",
+    "main-grads-dtype": "--use-precision-aware-optimizer --main-grads-dtype bf16",
+    "megatron-fsdp-main-grads-dtype": "--use-megatron-fsdp --megatron-fsdp-main-grads-dtype fp32",
+    "megatron-fsdp-grad-comm-dtype": "--use-megatron-fsdp --megatron-fsdp-grad-comm-dtype fp32",
+    "torch-fsdp2-no-reshard-after-forward": "--use-torch-fsdp2 --torch-fsdp2-no-reshard-after-forward",
     "use-precision-aware-optimizer": "--use-precision-aware-optimizer --exp-avg-dtype bf16 --exp-avg-sq-dtype bf16",
     "exp-avg-dtype": "--use-precision-aware-optimizer --exp-avg-dtype fp8",
     "exp-avg-sq-dtype": "--use-precision-aware-optimizer --exp-avg-sq-dtype fp8",
@@ -432,6 +437,36 @@ def test_the_width_of_an_mlp_has_the_default_of_megatron():
     line = BASE.replace("--ffn-hidden-size 14336", "")
     assert converted(line).job.architecture.ffn == 10880
     assert converted(line.replace("--swiglu", "")).job.architecture.ffn == 16384
+
+
+def test_gradients_have_the_type_that_megatron_gives_them():
+    """``validate_args``, and the help of ``--megatron-fsdp-main-grads-dtype``."""
+
+    def size(added):
+        return job(f"{BASE} {added}").gradient_bytes
+
+    assert size("") == 4
+    assert size("--main-grads-dtype bf16") == 2
+    assert size("--use-megatron-fsdp") == 2
+    assert size("--use-megatron-fsdp --megatron-fsdp-main-grads-dtype auto") == 2
+    assert size("--use-megatron-fsdp --megatron-fsdp-main-grads-dtype fp32") == 4
+    assert size("--use-custom-fsdp") == 4
+    aloud = converted(
+        f"{BASE} --use-megatron-fsdp --megatron-fsdp-main-grads-dtype fp32 --megatron-fsdp-grad-comm-dtype bf16"
+    )
+    assert any("exchanged" in each for each in aloud.warnings)
+    assert any("0.17" in each for each in converted(f"{BASE} --use-megatron-fsdp").warnings)
+
+
+def test_layers_divide_into_stages_and_chunks():
+    """As ``validate_args`` demands: 32 layers make no stages of 3, and no 3 chunks on each of 4 stages."""
+    for added, allowed in (
+        ("--pipeline-model-parallel-size 5", "1, 2, 4, 8, 16, 32"),
+        ("--pipeline-model-parallel-size 4 --num-virtual-stages-per-pipeline-rank 3", "none"),
+    ):
+        with pytest.raises(SynclineError, match="do not divide") as found:
+            converted(f"{BASE} {added}", gpus=320)
+        assert found.value.diagnostics[0]["allowed"] == allowed
 
 
 def test_layouts_of_pipelines_become_splits():

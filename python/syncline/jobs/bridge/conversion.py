@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error
-from syncline.jobs.bridge.mapping import SPELLED, adapted, keys, megatron
+from syncline.jobs.bridge.mapping import RANK, SPELLED, adapted, keys, megatron
 from syncline.jobs.converted import Converted, convert
 from syncline.jobs.given import Given
 from syncline.jobs.keys import known
@@ -42,8 +42,9 @@ def convert_bridge(
     given = Settings(found.found, "Megatron-Bridge")
     settings = Settings(megatron(given), "Megatron-Bridge", SPELLED)
     map_settings(settings, Given.of(accelerator, gpus, vocab=vocab, model=model))
-    if (rank := given.whole("peft.dim")) is not None:
-        settings.put("lora", rank, note=given.said("peft.dim"))
+    if any(name.startswith("peft.") and not each.off for name, each in found.found.items()):
+        said = given.said("peft.dim") or f"default of Megatron-Bridge: {RANK}"
+        settings.put("lora", given.whole("peft.dim", RANK), note=said)
         adapted(given, settings)
     problems = [*found.problems, *given.problems]
     if gpus is None:

@@ -19,16 +19,23 @@ if TYPE_CHECKING:
     from syncline.jobs.settings import Setting, Settings
 
 FILE = "bridge-keys.yaml"
-RECIPES: Mapping[str, tuple[str, str | None]] = {
-    "bf16_mixed": ("bf16", None),
-    "fp16_mixed": ("fp16", None),
-    "bf16_with_fp8_delayed_scaling_mixed": ("bf16", "delayed"),
-    "bf16_with_fp8_current_scaling_mixed": ("bf16", "tensorwise"),
-    "bf16_with_fp8_subchannel_scaling_mixed": ("bf16", "blockwise"),
-    "bf16_with_mxfp8_mixed": ("bf16", "mxfp8"),
-    "bf16_with_nvfp4_mixed": ("bf16", "nvfp4"),
+_HALVES = ("bf16", "fp16")
+_NARROW: Mapping[str, str | None] = {
+    "mixed": None,
+    "with_fp8_delayed_scaling_mixed": "delayed",
+    "with_fp8_current_scaling_mixed": "tensorwise",
+    "with_fp8_subchannel_scaling_mixed": "blockwise",
+    "with_mxfp8_mixed": "mxfp8",
 }
-"""Names of ``mixed_precision``: the type between linear layers, and the recipe of linear layers."""
+RECIPES: Mapping[str, tuple[str, str | None]] = {
+    **{f"{half}_{name}": (half, narrow) for half in _HALVES for name, narrow in _NARROW.items()},
+    "bf16_with_nvfp4_mixed": ("bf16", "nvfp4"),
+    "nemotron_h_bf16_with_fp8_current_scaling_mixed": ("bf16", "tensorwise"),
+    "nanov2_bf16_with_fp8_current_scaling_mixed": ("bf16", "blockwise"),
+    "nemotron_3_super_bf16_with_nvfp4_mixed": ("bf16", "nvfp4"),
+}
+"""Names of ``mixed_precision``: the type between linear layers, and the recipe of linear layers. Their words may have
+hyphens between them."""
 _UNLIKE = {
     "model.num_moe_experts": "num-experts",
     "model.fp8": "fp8-format",
@@ -39,14 +46,38 @@ _UNLIKE = {
     "ddp.use_custom_fsdp": "use-custom-fsdp",
     "ddp.data_parallel_sharding_strategy": "data-parallel-sharding-strategy",
     "ddp.num_distributed_optimizer_instances": "num-distributed-optimizer-instances",
+    "dist.use_torch_fsdp2": "use-torch-fsdp2",
     "optimizer.optimizer": "optimizer",
     "optimizer.optimizer_cpu_offload": "optimizer-cpu-offload",
     "optimizer.optimizer_offload_fraction": "optimizer-offload-fraction",
     "optimizer.overlap_cpu_optimizer_d2h_h2d": "overlap-cpu-optimizer-d2h-h2d",
 }
 """Keys of other names than the argument's."""
+_TYPES: Mapping[str, str] = {
+    "ddp.megatron_fsdp_main_grads_dtype": "megatron-fsdp-main-grads-dtype",
+    "ddp.megatron_fsdp_grad_comm_dtype": "megatron-fsdp-grad-comm-dtype",
+    "optimizer.main_grads_dtype": "main-grads-dtype",
+    "optimizer.exp_avg_dtype": "exp-avg-dtype",
+    "optimizer.exp_avg_sq_dtype": "exp-avg-sq-dtype",
+}
+"""Keys whose values are types of PyTorch, which files write as ``_target_: torch.float32``."""
+_WORDS: Mapping[str, str] = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "half": "fp16", "uint8": "fp8"}
+"""Types of PyTorch, and how arguments of Megatron-LM write them."""
+BACKENDS = ("flash", "fused", "unfused", "local", "auto")
+"""Names of ``AttnBackend`` of Megatron Core, whose numbers from 1 files write."""
 _SPECIAL = frozenset(
-    ("model.num_query_groups", "model.bf16", "model.fp16", "model.tokenizer_type", "model.group_query_attention")
+    (
+        "model.num_query_groups",
+        "model.bf16",
+        "model.fp16",
+        "model.tokenizer_type",
+        "model.group_query_attention",
+        "model.attention_backend",
+        "model.fp8",
+        "model.fp8_recipe",
+        "model.fp4",
+        "ddp.use_megatron_fsdp",
+    )
 )
 
 
@@ -92,11 +123,17 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     if "vocab-size" not in found and (size := settings.whole("tokenizer.vocab_size")) is not None:
         put("vocab-size", "tokenizer.vocab_size", value=size)
     settings.used.add("tokenizer.vocab_size")
-    if settings.has("model.should_pad_vocab") and not settings.flag("model.should_pad_vocab"):
-        put("no-pad-vocab-size", "model.should_pad_vocab")
+    # What a model says is its own number: only that of a tokenizer is padded.
+    if settings.has("model.should_pad_vocab"):
+        if not settings.flag("model.should_pad_vocab"):
+            put("no-pad-vocab-size", "model.should_pad_vocab")
+    elif settings.whole("model.vocab_size") is not None:
+        put("no-pad-vocab-size", "model.vocab_size")
     _layout(renamed)
+    _backend(renamed)
+    _sharding(renamed)
     _precision(renamed)
-    _exchange(renamed)
+    _types(renamed)
     _overlap(renamed)
     return found
 
@@ -122,76 +159,139 @@ def _layout(renamed: Renamed) -> None:
         renamed.put(name, key, value=text)
 
 
+def _backend(renamed: Renamed) -> None:
+    """A member of an enumeration is its number, or its name."""
+    key, below = "model.attention_backend", "model.attention_backend._args_"
+    if renamed.given.word(key) is not None:
+        renamed.put("attention-backend", key, value=renamed.given.raw(key))
+    number = renamed.given.raw(below)
+    if isinstance(number, list) and number and number[0] in range(1, len(BACKENDS) + 1):
+        renamed.put("attention-backend", below, value=BACKENDS[number[0] - 1])
+
+
 def _precision(renamed: Renamed) -> None:
+    """``mixed_precision`` replaces what ``model`` says."""
     settings, put = renamed.given, renamed.put
-    recipe = settings.word("mixed_precision", *RECIPES) if settings.has("mixed_precision") else None
-    if recipe is not None:
-        half, narrow = RECIPES[recipe]
-        put(half, "mixed_precision")
-        if narrow == "nvfp4":
-            put("fp4-format", "mixed_precision", value="e2m1")
-        elif narrow is not None:
-            put("fp8-format", "mixed_precision", value="hybrid")
-            put("fp8-recipe", "mixed_precision", value=narrow)
-    # The mixed precision of the container replaces that of the model.
-    above = recipe is not None or any(settings.flag(f"mixed_precision.{name}") for name in ("bf16", "fp16"))
-    for name in ("bf16", "fp16"):
-        key = f"mixed_precision.{name}" if above else f"model.{name}"
-        settings.used.add(f"model.{name}")
-        if recipe is None and settings.flag(key):
-            put(name, key)
-    if settings.word("mixed_precision.fp8") is not None:
-        put("fp8-format", "mixed_precision.fp8", value=settings.found["mixed_precision.fp8"].value)
-        kind = settings.word("mixed_precision.fp8_recipe", default="tensorwise")
-        said = "mixed_precision.fp8_recipe" if settings.has("mixed_precision.fp8_recipe") else "mixed_precision.fp8"
-        put("fp8-recipe", said, value=kind)
-    if settings.word("mixed_precision.fp4") is not None:
-        put("fp4-format", "mixed_precision.fp4", value=settings.found["mixed_precision.fp4"].value)
+    said = settings.raw("mixed_precision")
+    settings.used.update(("model.bf16", "model.fp16", "model.fp8", "model.fp4", "model.fp8_recipe"))
+    if said is not None:
+        _recipe(renamed, str(said).replace("-", "_"))
+        return
+    above = any(name.startswith("mixed_precision.") for name in settings.found)
+    before = "mixed_precision" if above else "model"
+    for name in _HALVES:
+        if settings.flag(f"{before}.{name}"):
+            put(name, f"{before}.{name}")
+    key, kind = f"{before}.fp8", f"{before}.fp8_recipe"
+    if settings.word(key) is not None:
+        put("fp8-format", key, value=settings.found[key].value)
+        default = "tensorwise" if above else "delayed"
+        put("fp8-recipe", kind if settings.has(kind) else key, value=settings.word(kind, default=default))
+    if settings.word(f"{before}.fp4") is not None:
+        put("fp4-format", f"{before}.fp4", value=settings.found[f"{before}.fp4"].value)
     settings.raw("mixed_precision.fp8_recipe")
+    key = f"{'mixed_precision' if above else 'ddp'}.grad_reduce_in_fp32"
+    _exchange(renamed, key, wide=above if settings.raw(key) is None else settings.flag(key))
 
 
-def _exchange(renamed: Renamed) -> None:
+def _recipe(renamed: Renamed, name: str) -> None:
+    put, key = renamed.put, "mixed_precision"
+    if name not in RECIPES:
+        renamed.given.bad(key, ", ".join(RECIPES))
+        return
+    half, narrow = RECIPES[name]
+    put(half, key)
+    if narrow == "nvfp4":
+        put("fp4-format", key, value="e2m1")
+    elif narrow is not None:
+        put("fp8-format", key, value="hybrid")
+        put("fp8-recipe", key, value=narrow)
+    _exchange(renamed, key, wide=half == "bf16")
+
+
+def _exchange(renamed: Renamed, key: str, *, wide: bool) -> None:
+    """The type of gradients, of which ``key`` decides."""
+    renamed.given.used.add("ddp.grad_reduce_in_fp32")
+    argument = "accumulate-allreduce-grads-in-fp32" if wide else "grad-reduce-in-bf16"
+    if "use-megatron-fsdp" in renamed.found or (not wide and "fp16" in renamed.found):
+        # Megatron-FSDP has types of its own, and training in these 16 bits has its gradients in them.
+        return
+    if renamed.given.raw(key) is None:
+        renamed.default(argument, f"default of Megatron-Bridge: {key}: {str(wide).lower()}")
+    else:
+        renamed.put(argument, key)
+
+
+def _sharding(renamed: Renamed) -> None:
     settings, put = renamed.given, renamed.put
     for key in ("ddp.use_distributed_optimizer", "optimizer.use_distributed_optimizer"):
         if settings.flag(key):
             put("use-distributed-optimizer", key)
-    wide = [
-        key
-        for key in ("mixed_precision.grad_reduce_in_fp32", "ddp.grad_reduce_in_fp32")
-        if settings.raw(key) is not None
-    ]
-    if wide:
-        on = settings.flag(wide[0])
-        put("accumulate-allreduce-grads-in-fp32" if on else "grad-reduce-in-bf16", wide[0])
+    for key in ("dist.use_megatron_fsdp", "ddp.use_megatron_fsdp"):
+        if settings.flag(key):
+            # Files of before Megatron Core 0.17 do not have the types of its gradients.
+            own = any(name.startswith("ddp.megatron_fsdp_main_grads_dtype") for name in settings.found)
+            put("use-megatron-fsdp" if own else "use-custom-fsdp", key)
+
+
+def _types(renamed: Renamed) -> None:
+    settings = renamed.given
+    if settings.flag("optimizer.use_precision_aware_optimizer"):
+        renamed.put("use-precision-aware-optimizer", "optimizer.use_precision_aware_optimizer")
+    for key, argument in _TYPES.items():
+        for name in (key, f"{key}._target_"):
+            text = settings.word(name)
+            if text is not None:
+                word = text.removeprefix("torch.")
+                renamed.put(argument, name, value=_WORDS.get(word, word))
+        settings.used.update((key, f"{key}._call_"))
 
 
 def _overlap(renamed: Renamed) -> None:
-    """``comm_overlap`` replaces what ``model`` and ``ddp`` say."""
+    """``comm_overlap`` replaces what ``model`` and ``ddp`` say, with defaults of its own.
+
+    With it, gradients and parameters overlap if the optimizer is distributed, and so does an interleaved pipeline.
+    """
     settings, put = renamed.given, renamed.put
-    for name, below in (
-        ("tp_comm_overlap", "model.tp_comm_overlap"),
-        ("overlap_grad_reduce", "ddp.overlap_grad_reduce"),
-        ("overlap_param_gather", "ddp.overlap_param_gather"),
-        ("overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm"),
+    whole = any(name.startswith("comm_overlap.") and not each.off for name, each in settings.found.items())
+    shared = "use-distributed-optimizer" in renamed.found
+    for name, below, on in (
+        ("tp_comm_overlap", "model.tp_comm_overlap", False),
+        ("overlap_grad_reduce", "ddp.overlap_grad_reduce", shared),
+        ("overlap_param_gather", "ddp.overlap_param_gather", shared),
+        ("overlap_moe_expert_parallel_comm", "model.overlap_moe_expert_parallel_comm", False),
     ):
-        above = f"comm_overlap.{name}"
-        key = above if settings.raw(above) is not None else below
-        argument = name.replace("_", "-")
+        above, argument = f"comm_overlap.{name}", name.replace("_", "-")
+        # Without a distributed optimizer it leaves what `ddp` says.
+        replaced = whole and (shared or not below.startswith("ddp."))
         settings.used.add(below)
         renamed.found.pop(argument, None)
-        if settings.flag(key):
-            put(argument, key)
+        if replaced and settings.raw(above) is None:
+            if on:
+                renamed.default(argument, "default of comm_overlap")
+        elif settings.flag(above if replaced else below):
+            put(argument, above if replaced else below)
+        settings.used.add(above)
+    if whole and ((settings.whole("model.tensor_model_parallel_size") or 1) < 2 or not settings.flag(_SEQUENCE)):
+        renamed.found.pop("tp-comm-overlap", None)
     above, below = "comm_overlap.overlap_p2p_comm", "model.overlap_p2p_comm"
-    key = above if settings.raw(above) is not None else below
-    settings.used.add(below)
-    if settings.has(key) and not settings.flag(key):
+    key = above if whole else below
+    settings.used.update((above, below))
+    if settings.raw(key) is None and not whole:
+        renamed.default("no-overlap-p2p-communication", "default of Megatron-Bridge without comm_overlap")
+    elif settings.raw(key) is not None and not settings.flag(key):
         put("no-overlap-p2p-communication", key)
+
+
+_SEQUENCE = "model.sequence_parallel"
 
 
 def adapted(given: Settings, settings: Settings) -> None:
     """Sets the products that have adapters, by the modules that ``peft`` names; without any, all."""
     key = "peft.target_modules"
     modules = frozenset(map(str, given.raw(key) or ()))
+    if given.whole("model.num_moe_experts") and (not modules or modules & {"linear_fc1", "linear_fc2"}):
+        settings.warnings.append("estimates have no adapters beside experts")
     if not modules:
         return
     if (found := TARGETS.get(modules)) is None:
@@ -204,6 +304,8 @@ def adapted(given: Settings, settings: Settings) -> None:
     settings.put("lora_targets", found, note=given.said(key))
 
 
+RANK = 32
+"""Rank of adapters that ``peft`` does not say."""
 TARGETS: Mapping[frozenset[str], str] = {
     frozenset(("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")): "all",
     frozenset(("linear_qkv", "linear_proj")): "attention",

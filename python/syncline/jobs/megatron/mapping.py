@@ -329,8 +329,28 @@ def _stages(settings: Settings, pipeline: int) -> None:
                 settings.warnings.append(f"the layout counts as chunks of {many} layers, the last of the rest")
     elif split:
         settings.put("parallel.split", "ends", *_ENDS)
+    whole = settings.has("num-layers") and layout is None and each is None
+    if (
+        whole
+        and settings.whole("num-layers")
+        and blocks % (pipeline * (virtual or 1))
+        and not settings.said(*_ENDS[2:])
+    ):
+        _undivided(settings, blocks, pipeline, virtual or 1)
     if virtual is not None and virtual > 1:
         settings.put("parallel.virtual_stages", virtual, *names)
+
+
+def _undivided(settings: Settings, blocks: int, pipeline: int, virtual: int) -> None:
+    """Stages of Megatron Core have equal numbers of layers, unless the settings say otherwise."""
+    chunks = f"{pipeline} stages of {virtual} chunks" if virtual > 1 else f"{pipeline} stages"
+    fit = [n for n in range(1, blocks + 1) if not blocks % (n * virtual)]
+    settings.problem(
+        "pipeline-model-parallel-size",
+        f"{blocks} layers do not divide into {chunks}",
+        allowed=", ".join(map(str, fit)) or "none",
+        near=str(min(fit, key=lambda n: abs(n - pipeline))) if fit else None,
+    )
 
 
 _ENDS = (
@@ -382,8 +402,10 @@ def _zero(settings: Settings, given: Given, tensor: int) -> None:
     optimizer = settings.flag("use-distributed-optimizer")
     strategy = settings.word("data-parallel-sharding-strategy", *_SHARDING, default="no_shard") or "no_shard"
     groups = settings.whole("num-distributed-optimizer-instances", 1) or 1
+    kept = settings.flag("torch-fsdp2-no-reshard-after-forward")
     if torch:
-        settings.put("parallel.zero", 3, "use-torch-fsdp2")
+        names = ("use-torch-fsdp2", "torch-fsdp2-no-reshard-after-forward")
+        settings.put("parallel.zero", 2 if kept else 3, *names)
     elif megatron:
         settings.put("parallel.zero", _SHARDING[strategy], *megatron, "data-parallel-sharding-strategy")
     else:
@@ -463,14 +485,39 @@ def _precision(settings: Settings) -> None:
         settings.put("precision", "bf16" if half else "fp16", "bf16", "fp16")
     else:
         settings.problem("bf16", "training in 32 bits cannot be estimated", help=f"add {settings.name('bf16')}")
+    _gradients(settings, single=single)
+
+
+def _gradients(settings: Settings, *, single: bool) -> None:
     narrow, wide = settings.flag("grad-reduce-in-bf16"), settings.flag("accumulate-allreduce-grads-in-fp32")
-    if narrow:
+    main = settings.word("main-grads-dtype", "fp32", "bf16", default="fp32")
+    types = [settings.word(name, "fp32", "bf16", "fp16", "auto", default="auto") for name in _FSDP_GRADIENTS]
+    half = "fp16" if single else "bf16"
+    if settings.flag("use-megatron-fsdp") and not wide:
+        summed = half if types[0] in (None, "auto") else types[0]
+        note = "" if settings.has(_FSDP_GRADIENTS[0]) else "default of Megatron-FSDP: the type of parameters"
+        settings.put("gradients", summed, _FSDP_GRADIENTS[0], note=note)
+        if not settings.said(*_FSDP_GRADIENTS):
+            settings.warnings.append(
+                f"gradients are in {half}, as in Megatron-FSDP of Megatron Core 0.17; versions before had 32 bits"
+            )
+        if types[1] not in (None, "auto", summed):
+            settings.warnings.append(
+                f"{settings.said(_FSDP_GRADIENTS[1])}: gradients are exchanged in the type in which they are summed"
+            )
+    elif narrow:
         settings.put("gradients", "bf16", "grad-reduce-in-bf16")
     elif single and not wide:
         settings.put("gradients", "fp16", note=f"default of {settings.software} with --fp16")
+    elif main == "bf16" and not wide:
+        settings.put("gradients", "bf16", "main-grads-dtype")
     else:
         note = "" if wide else f"default of {settings.software} with --bf16"
         settings.put("gradients", "fp32", "accumulate-allreduce-grads-in-fp32", note=note)
+
+
+_FSDP_GRADIENTS = ("megatron-fsdp-main-grads-dtype", "megatron-fsdp-grad-comm-dtype")
+"""Types of gradients in Megatron-FSDP: as they are summed, and as they are exchanged."""
 
 
 def _recompute(settings: Settings) -> None:
@@ -597,12 +644,13 @@ _WHOLE = ("full", "full_iteration")
 def _graphs(settings: Settings, *, experts: bool) -> None:
     kind = settings.word("cuda-graph-impl", "none", "local", "transformer_engine", "full_iteration")
     on = any([settings.flag("enable-cuda-graph"), settings.flag("external-cuda-graph")])
-    scope = settings.raw("cuda-graph-scope")
+    older, newer = settings.raw("cuda-graph-scope"), settings.raw("cuda-graph-modules")
+    scope = newer or older
     if kind in (None, "none") and not on:
         return
     parts = [str(each) for each in (scope if isinstance(scope, list) else [scope] if scope else [])]
     whole = kind == "full_iteration" or not parts or any(each in _WHOLE for each in parts) or not experts
-    names = ("cuda-graph-impl", "enable-cuda-graph", "external-cuda-graph", "cuda-graph-scope")
+    names = ("cuda-graph-impl", "enable-cuda-graph", "external-cuda-graph", "cuda-graph-modules", "cuda-graph-scope")
     settings.put("graphs", "full" if whole else "partial", *names)
 
 
