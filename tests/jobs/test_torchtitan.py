@@ -155,7 +155,22 @@ CHANGED = {
     "parallelism.expert_tensor_parallel_degree": {
         **EXPERTS,
         "parallelism.tensor_parallel_degree": 2,
+        "parallelism.expert_parallel_degree": 8,
         "parallelism.expert_tensor_parallel_degree": 2,
+    },
+    "parallelism.expert_parallel_comm_backend": {
+        **EXPERTS,
+        "parallelism.expert_parallel_degree": 8,
+        "parallelism.expert_parallel_comm_backend": "deepep",
+    },
+    "parallelism.pipeline_parallel_microbatches": {**PIPELINE, "parallelism.pipeline_parallel_microbatches": 4},
+    "quantize.linear.float8.filter_fqns": {
+        "model.converters": ["float8"],
+        "quantize.linear.float8.filter_fqns": [],
+    },
+    "quantize.linear.mx.filter_fqns": {
+        "model.converters": ["quantize.linear.mx"],
+        "quantize.linear.mx.filter_fqns": ["router.gate"],
     },
     "activation_checkpoint.mode": {"activation_checkpoint.mode": "full"},
     "activation_checkpoint.selective_ac_option": {"activation_checkpoint.selective_ac_option": "2"},
@@ -164,7 +179,7 @@ CHANGED = {
 
 def outcome(convert, values):
     try:
-        found = convert({key: value for key, value in values.items() if value is not None})
+        found = convert({key: value for key, value in values.items() if value is not None}, accelerator="B200")
     except SynclineError as problem:
         return str(problem)
     return found.job.job, model_text(found.job.architecture)
@@ -190,7 +205,7 @@ def test_older_names_mean_the_same(convert, old):
         assert outcome(convert, {**base, old: value}) == outcome(convert, {**base, today: value})
     both = {**base, today: value, old: value}
     if today in KEYS.mapped and not isinstance(outcome(convert, both), str):
-        assert convert(both).left_out[REPEATED]
+        assert convert(both, accelerator="B200").left_out[REPEATED]
 
 
 @settings(max_examples=50)
@@ -288,6 +303,60 @@ def test_schedules_are_those_of_the_job_file(convert):
 def test_an_hsdp_job_has_groups(convert):
     found = convert({**BASE, "parallelism.data_parallel_replicate_degree": 8}).job.job
     assert (found.zero, found.shard_group, found.data) == (3, 8, 64)
+
+
+def test_experts_are_divided_as_torchtitan_divides_them(convert):
+    """``apply_moe_ep_tp``: by tensor parallelism alone; by expert parallelism; or by both."""
+    degrees = ("parallelism.tensor_parallel_degree", "parallelism.expert_parallel_degree")
+    inside = "parallelism.expert_tensor_parallel_degree"
+    for tensor, expert, given_inside, wanted in (
+        (8, 1, 1, (1, 8)),
+        (8, 8, 1, (8, 1)),
+        (2, 8, 2, (8, 2)),
+        (1, 4, 1, (4, 1)),
+    ):
+        values = {**BASE, **EXPERTS, degrees[0]: tensor, degrees[1]: expert, inside: given_inside}
+        found = convert(values).job.job
+        assert (found.expert, found.expert_tensor) == wanted
+    alone = convert({**BASE, **EXPERTS, degrees[1]: 8}).job.job
+    fused = convert({**BASE, **EXPERTS, degrees[1]: 8, "parallelism.expert_parallel_comm_backend": "deepep"}).job.job
+    assert (alone.dispatcher, fused.dispatcher) == ("all_to_all", "fused")
+    other = {**BASE, "model.flavor": "own", degrees[0]: 8}
+    assert convert(other, model="qwen3-30b-a3b").job.job.expert_tensor == 8
+
+
+def test_filters_name_the_layers_that_keep_16_bits(convert):
+    """``Float8LinearConverter`` converts all linear layers but those; the filter of MX has the output layer."""
+
+    def narrow(changes):
+        values = {key: value for key, value in {**BASE, **changes}.items() if value is not None}
+        found = convert(values, accelerator="B200")
+        return found.job.job.narrow_output, [each for each in found.warnings if "experts" in each]
+
+    name = "quantize.linear.float8.filter_fqns"
+    assert narrow({"model.converters": []})[0] is False
+    assert narrow({"model.converters": ["float8"]})[0] is False
+    assert narrow({"model.converters": ["quantize.linear.float8"], name: None})[0] is True
+    assert narrow({"model.converters": ["quantize.linear.mx"], name: None})[0] is False
+    linear, both = ["quantize.linear.float8"], ["quantize.linear.float8", "quantize.grouped_mm.float8"]
+    assert narrow({**EXPERTS, "model.converters": linear})[1]
+    assert not narrow({**EXPERTS, "model.converters": both})[1]
+
+
+def test_micro_batches_of_older_versions_are_a_number(convert):
+    """Four of them, of a batch of eight sequences."""
+    older = "experimental.pipeline_parallel_microbatches"
+    found = convert({**BASE, **PIPELINE, older: 4}).job.job
+    assert (found.micro_batch, found.micro_batches) == (2, 4)
+    with pytest.raises(SynclineError, match="does not divide"):
+        convert({**BASE, **PIPELINE, older: 3})
+
+
+def test_a_model_that_is_not_compiled_is_said(convert):
+    assert not convert(BASE).warnings
+    assert "compile" in convert({**BASE, "compile.enable": False}).warnings[0]
+    assert "compile" in convert({**BASE, "compile.components": ["loss"]}).warnings[0]
+    assert not convert({**BASE, "compile.enable": False, "training.compile": True}).warnings
 
 
 FP8 = {"model.converters": ["float8"]}

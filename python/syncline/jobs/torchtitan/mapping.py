@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.config.model_file import names_file, read_architecture
 from syncline.models.architecture import Decoder, ExpertSizes
 from syncline.models.architectures import named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from syncline.estimate.job import Schedule
     from syncline.jobs.given import Given
@@ -55,7 +56,8 @@ _DEFAULT = "default of torchtitan"
 
 def map_settings(settings: Settings, given: Given) -> None:
     """Adds a line for each key of the job file, and notes problems."""
-    layers = _model(settings, given)
+    model = _model(settings, given)
+    layers, experts = (None, False) if model is None else (model.layers, model.experts is not None)
     degree = {
         name: settings.whole(f"parallelism.{name}_degree", 1) or 1
         for name in ("tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel_replicate")
@@ -82,18 +84,30 @@ def map_settings(settings: Settings, given: Given) -> None:
             allowed=str(max(gpus // (inner * replicate), 1)),
         )
     _parallel(settings, tensor, pipeline, context, replicate, shard, layers)
+    if experts:
+        _experts(settings, tensor)
     _batch(settings, pipeline, replicate * shard)
-    _training(settings)
+    _training(settings, experts=experts)
     _overlap(settings, shard * context > 1 or replicate > 1)
+    on = any(settings.found[name].value is True for name in _COMPILE if settings.has(name))
+    parts = settings.found["compile.components"].value if settings.has("compile.components") else ["model"]
+    if not on or (isinstance(parts, list) and "model" not in parts):
+        settings.warnings.append(
+            "the model is not compiled (compile.enable); estimates count compiled ones, as measured"
+        )
 
 
-def _model(settings: Settings, given: Given) -> int | None:
-    """Sets the model; returns its number of layers, if it is known."""
+_COMPILE = ("compile.enable", "training.compile")
+"""Whether PyTorch compiles the model, by the names of today and of older versions."""
+
+
+def _model(settings: Settings, given: Given) -> Architecture | None:
+    """Sets the model; returns it, if it is known."""
     names = ("model.name", "model.flavor")
     name, flavor = settings.word(names[0]), settings.word(names[1])
     if given.model is not None:
         settings.put("model", given.model, note=f"--model {given.model}")
-        return None
+        return read_architecture(given.model) if names_file(given.model) else named(given.model)
     found = MODELS.get((str(name), str(flavor)))
     if found is None:
         said = " ".join(each for each in (name, flavor) if each is not None)
@@ -117,7 +131,7 @@ def _model(settings: Settings, given: Given) -> int | None:
                 settings.put(f"model.{key}.{inner}".rstrip("."), each, *names, note=said if key == "hidden" else "")
     else:
         settings.put("model", found, *names)
-    return model.layers
+    return model
 
 
 def _expert_sizes(model: Architecture) -> dict[str, Any] | None:
@@ -133,12 +147,6 @@ def _parallel(
     settings.put("parallel.pipeline", pipeline, "parallelism.pipeline_parallel_degree")
     _stages(settings, pipeline, layers)
     settings.put("parallel.context", context, "parallelism.context_parallel_degree")
-    expert = settings.whole("parallelism.expert_parallel_degree", 1) or 1
-    inside = settings.whole("parallelism.expert_tensor_parallel_degree", 1) or 1
-    if expert > 1:
-        settings.put("parallel.expert", expert, "parallelism.expert_parallel_degree")
-    if inside > 1:
-        settings.put("parallel.expert_tensor", inside, "parallelism.expert_tensor_parallel_degree")
     keeps = settings.word("parallelism.fsdp_reshard_after_forward", "default", "always", "never", default="default")
     names = (
         "parallelism.data_parallel_shard_degree",
@@ -152,6 +160,22 @@ def _parallel(
         settings.warnings.append("fsdp_reshard_after_forward: estimates keep the parameters of a pipeline's stage")
     if divided and replicate > 1:
         settings.put("parallel.shard_group", shard * context, "parallelism.data_parallel_replicate_degree")
+
+
+def _experts(settings: Settings, tensor: int) -> None:
+    """How experts are divided: without expert parallelism as all else is, by tensor parallelism."""
+    names = ("parallelism.expert_parallel_degree", "parallelism.expert_tensor_parallel_degree")
+    expert, inside = settings.whole(names[0], 1) or 1, settings.whole(names[1], 1) or 1
+    settings.put("parallel.expert", expert, names[0])
+    if expert > 1:
+        settings.put("parallel.expert_tensor", inside, names[1])
+    elif tensor > 1:
+        settings.put("parallel.expert_tensor", tensor, note="without expert parallelism, that of tensor parallelism")
+    name = "parallelism.expert_parallel_comm_backend"
+    backend = settings.word(name, "standard", "deepep", default="standard")
+    if expert > 1:
+        note = "" if settings.has(name) else _DEFAULT
+        settings.put("dispatcher", "fused" if backend == "deepep" else "all_to_all", name, note=note)
 
 
 def _stages(settings: Settings, pipeline: int, layers: int | None) -> None:
@@ -208,7 +232,15 @@ def _batch(settings: Settings, pipeline: int, replicas: int) -> None:
     local = settings.whole(names[0]) or settings.whole(names[1]) or 8
     note = "" if settings.said(*names) else _DEFAULT
     micro = settings.whole("parallelism.pipeline_parallel_microbatch_size", 1) or 1
-    if pipeline > 1:
+    # Versions before 0.1 say how many micro-batches there are.
+    older = "parallelism.pipeline_parallel_microbatches"
+    count = settings.whole(older)
+    if pipeline > 1 and count is not None:
+        settings.put("batch.micro_batch", max(local // count, 1), older, *names)
+        if local % count:
+            fit = ", ".join(str(n) for n in range(1, local + 1) if not local % n)
+            settings.problem(older, f"the batch of a rank, {local}, does not divide into micro-batches", allowed=fit)
+    elif pipeline > 1:
         name = "parallelism.pipeline_parallel_microbatch_size"
         settings.put("batch.micro_batch", micro, name, note="" if settings.has(name) else _DEFAULT)
         if local % micro:
@@ -223,7 +255,7 @@ def _batch(settings: Settings, pipeline: int, replicas: int) -> None:
         settings.put("batch.global_batch", local * replicas, *names, note=said)
 
 
-def _training(settings: Settings) -> None:
+def _training(settings: Settings, *, experts: bool) -> None:
     converters = settings.raw("model.converters") or []
     names = [str(each) for each in converters] if isinstance(converters, list) else []
     old = settings.flag("float8.enable_float8_linear")
@@ -239,12 +271,31 @@ def _training(settings: Settings) -> None:
     else:
         note = "" if settings.has("training.mixed_precision_param") else _DEFAULT
         settings.put("precision", "bf16", "training.mixed_precision_param", note=note)
+    _narrow(settings, names, experts=experts, old=old)
     settings.put("gradients", "fp32", note="torchtitan reduces gradients in 32 bits")
     optimizer = settings.word("optimizer.name", default="AdamW")
     if optimizer not in ("Adam", "AdamW"):
         settings.problem("optimizer.name", "estimates have the optimizer Adam alone", allowed="Adam, AdamW")
     _recompute(settings)
     settings.put("attention", "fused", note="scaled_dot_product_attention")
+
+
+def _narrow(settings: Settings, converters: Sequence[str], *, experts: bool, old: bool) -> None:
+    """Which products have 8 bits beside those of layers: filters name those that do not."""
+    kinds = [kind for kind in ("float8", "mx") if any(kind in each.split(".") for each in converters)]
+    if old:
+        kinds.append("float8")
+    for kind, default in (("float8", []), ("mx", ["output"])):
+        name = f"quantize.linear.{kind}.filter_fqns"
+        given = settings.raw(name)
+        kept = given if isinstance(given, list) else default
+        if kind in kinds and "output" not in kept and not all("grouped_mm" in each for each in converters):
+            note = "" if settings.has(name) else f"{_DEFAULT}: all linear layers"
+            settings.put("narrow_output", True, name, note=note)  # noqa: FBT003 - the value
+    if kinds and experts and not any("grouped_mm" in each for each in converters):
+        settings.warnings.append(
+            "experts keep 16 bits without a converter of grouped_mm; estimates count the type above"
+        )
 
 
 def _recompute(settings: Settings) -> None:
