@@ -56,7 +56,7 @@ def test_the_command_writes_a_file_that_is_estimated_at_once(cli: Cli):
     cli.write("train.yaml", LLAMA_70B)
     found = cli("convert", "nemo", "train.yaml", "--vocab", "128256", "-o", "job.yaml")
     assert found.returncode == 0, found.stderr
-    assert "Not modelled, and left out: model.megatron_amp_O2: true" in found.stderr
+    assert "Not modelled, and left out: model.cross_entropy_loss_fusion: true" in found.stderr
     text = (cli.folder / "job.yaml").read_text()
     assert re.search(r"gpus: 512 +# trainer.num_nodes: 64, trainer.devices: 8", text)
     assert re.search(r"tensor: 4 +# model.tensor_model_parallel_size: 4", text)
@@ -71,6 +71,11 @@ def test_every_key_is_in_one_class():
     assert len(names) == len(set(names))
 
 
+ALONE = {
+    "model.pipeline_model_parallel_size": 1,
+    "model.virtual_pipeline_model_parallel_size": None,
+    "model.sequence_parallel": False,
+}
 CHANGED = {
     "trainer.num_nodes": {"trainer.num_nodes": 128},
     "trainer.devices": {"trainer.devices": 4},
@@ -126,6 +131,8 @@ CHANGED = {
     "model.optim.name": {"model.optim.name": "fused_adam"},
     "model.optim.overlap_grad_sync": {"model.optim.overlap_grad_sync": False},
     "model.optim.overlap_param_sync": {"model.optim.overlap_param_sync": False},
+    "model.megatron_amp_O2": {"model.megatron_amp_O2": False},
+    "model.async_grad_allreduce": {"model.optim.name": "fused_adam", **ALONE, "model.async_grad_allreduce": False},
     "model.optim.grad_sync_dtype": {"model.optim.grad_sync_dtype": "fp32"},
     "model.num_moe_experts": {"model.num_moe_experts": 8},
     "model.moe_router_topk": {"model.num_moe_experts": 8, "model.moe_router_topk": 1},
@@ -159,6 +166,35 @@ def test_every_mapped_key_changes_the_job(convert, name):
     bare = changed(BASE, {**CHANGED[name], name: before})
     more = {"vocab": None} if name in ("model.override_vocab_size", "model.tokenizer.type") else {}
     assert (outcome(convert, whole, **more) != outcome(convert, bare, **more)) == (name not in SAME_JOB)
+
+
+def test_gradients_overlap_as_each_optimizer_of_nemo_does(convert):
+    """``MegatronGPTModel`` for Megatron Core, Apex for its own optimizer, and ``MainParamsOptimizerWrapper`` else."""
+
+    def overlaps(changes):
+        return convert(changed(BASE, {"model.optim.overlap_grad_sync": None, **changes})).job.job.overlap.gradients
+
+    assert not overlaps({})
+    assert overlaps({"model.optim.name": "distributed_fused_adam"})
+    alone = {**ALONE, "model.optim.name": "fused_adam"}
+    assert overlaps(alone)
+    assert not overlaps({**alone, "model.async_grad_allreduce": False})
+    assert not overlaps({**alone, "model.gradient_accumulation_fusion": True})
+    assert not overlaps({**alone, "model.megatron_amp_O2": False})
+    assert not overlaps({**alone, "model.sequence_parallel": True})
+    assert not overlaps({"model.optim.name": "fused_adam"})
+
+
+def test_products_overlap_only_with_sequence_parallelism(convert):
+    assert convert(BASE).job.job.overlap.tensor
+    assert not convert(changed(BASE, {"model.sequence_parallel": False})).job.job.overlap.tensor
+    assert not convert(changed(BASE, {"model.fsdp": True})).job.job.overlap.tensor
+
+
+def test_parameters_of_32_bits_are_said(convert):
+    assert not convert(BASE).warnings
+    for value in (False, None):
+        assert "32 bits" in convert(changed(BASE, {"model.megatron_amp_O2": value})).warnings[0]
 
 
 @settings(max_examples=40)

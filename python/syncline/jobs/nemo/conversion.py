@@ -45,5 +45,9 @@ def convert_nemo(
     settings = Settings(megatron(given), "NeMo", SPELLED)
     map_settings(settings, Given.of(accelerator, gpus, said=said, mark=mark, vocab=vocab))
     settings.problems[:0] = given.problems
+    if not given.flag("model.megatron_amp_O2"):
+        settings.warnings.append(
+            "without megatron_amp_O2, parameters are in 32 bits; estimates count 16, and a copy in 32"
+        )
     mapped = [each.said for name, each in given.found.items() if name in given.used]
     return convert(Path(path).stem, Path(path).name, settings, found.left_out(given), found.problems, mapped=mapped)

@@ -38,7 +38,6 @@ SAME: Mapping[str, str] = {
     "model.activations_checkpoint_method": "recompute-method",
     "model.activations_checkpoint_num_layers": "recompute-num-layers",
     "model.ub_tp_comm_overlap": "tp-comm-overlap",
-    "model.optim.overlap_grad_sync": "overlap-grad-reduce",
     "model.optim.overlap_param_sync": "overlap-param-gather",
     "model.num_moe_experts": "num-experts",
     "model.moe_router_topk": "moe-router-topk",
@@ -96,6 +95,7 @@ def megatron(settings: Settings) -> dict[str, Setting]:
         settings.bad("model.position_embedding_type", "rope, learned_absolute, alibi")
     _precision(renamed)
     _optimizer(renamed)
+    _overlap(renamed)
     overlaps = settings.flag("model.overlap_p2p_comm")
     if settings.has("model.overlap_p2p_comm") and not overlaps:
         put("no-overlap-p2p-communication", "model.overlap_p2p_comm")
@@ -147,6 +147,37 @@ def _optimizer(renamed: Renamed) -> None:
         put("accumulate-allreduce-grads-in-fp32", "model.optim.grad_sync_dtype")
 
 
+def _overlap(renamed: Renamed) -> None:
+    """Overlap of gradients has a default for each optimizer, and products need sequence parallelism."""
+    settings = renamed.given
+    name, optimizer = "model.optim.overlap_grad_sync", settings.word("model.optim.name", default="fused_adam")
+    divided = OPTIMIZERS.get(optimizer or "", False) or settings.flag("model.fsdp")
+    sequence = (
+        settings.flag("model.sequence_parallel") and (settings.whole("model.tensor_model_parallel_size") or 1) > 1
+    )
+    if divided:
+        if settings.raw(name) is None and optimizer == "distributed_fused_adam":
+            renamed.default("overlap-grad-reduce", "default of Apex: distributed_fused_adam overlaps")
+        elif settings.flag(name):
+            renamed.put("overlap-grad-reduce", name)
+    else:
+        # One gradient after another, unless a pipeline, sequence parallelism or a fusion forbids it.
+        settings.used.add(name)
+        key = "model.async_grad_allreduce"
+        alone = (settings.whole("model.pipeline_model_parallel_size") or 1) == 1 and not sequence
+        wanted = settings.raw(key) is None or settings.flag(key)
+        if alone and wanted and _is(settings, "model.megatron_amp_O2") and not _is(settings, _FUSED):
+            renamed.default("overlap-grad-reduce", "default of NeMo: async_grad_allreduce")
+    if not sequence or settings.flag("model.fsdp"):
+        renamed.found.pop("tp-comm-overlap", None)
+
+
+def _is(settings: Settings, name: str) -> bool:
+    """Whether a switch is on that stays in the list of what is not modelled."""
+    return settings.has(name) and settings.found[name].value is True
+
+
+_FUSED = "model.gradient_accumulation_fusion"
 SPELLED: Mapping[str, str] = {
     **{argument: key for key, argument in SAME.items()},
     "bf16": "trainer.precision: bf16",
