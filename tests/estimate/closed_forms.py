@@ -135,6 +135,7 @@ class Mesh:
     recompute: Literal["none", "full"] = "none"
     fused: bool = True
     gradient: int = 4
+    pad: int = 128
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -158,6 +159,14 @@ class Mesh:
         return self.t if self.sp else 1
 
     @property
+    def rows(self) -> int:
+        """Rows of a table of tokens on a rank, as Megatron pads them: a multiple of 128 (``pad``) on each."""
+        rows = self.model.vocab
+        while rows % (self.pad * self.t):
+            rows += 1
+        return rows // self.t
+
+    @property
     def keys(self) -> dict[str, Any]:
         """The job file."""
         return {
@@ -177,6 +186,7 @@ class Mesh:
             "gradients": "fp32" if self.gradient == 4 else "bf16",
             "attention": "fused" if self.fused else "unfused",
             "recompute": self.recompute,
+            **({} if self.pad == 128 else {"vocab_multiple": self.pad}),
             "overlap": {},
             **self.more,
         }
@@ -195,7 +205,7 @@ class Mesh:
         model = self.model
         layers = [model.layer(each, self.t, self.e, self.te) for each in self.layers(stage)]
         dense, experts = sum(each[0] for each in layers), sum(each[1] for each in layers)
-        table = model.vocab * model.h / self.t
+        table = self.rows * model.h
         dense += table if stage == 0 else 0
         dense += table if stage == self.p - 1 and not (model.tied and self.p == 1) else 0
         return dense, experts
@@ -303,7 +313,7 @@ class Mesh:
             add("exchange", "reduce-scatter", self.gradient * volume * m)
             add("exchange", "all-gather", 2 * 2 * volume * m)
         if model.tied and self.p > 1:
-            add("exchange", "all-reduce", self.gradient * model.vocab * model.h / self.t)
+            add("exchange", "all-reduce", self.gradient * self.rows * model.h)
         return found
 
     def multiplied(self, stage: int) -> float:
@@ -320,5 +330,5 @@ class Mesh:
                 experts = model.block(model.fe) * model.k / self.t
             total += (6 + (2 if self.recompute == "full" else 0)) * (dense + experts) * self.tokens
         if stage == self.p - 1:
-            total += 6 * model.vocab * model.h / self.t * self.tokens
+            total += 6 * self.rows * model.h * self.tokens
         return total * self.m

@@ -71,6 +71,8 @@ MESHES = {
     "two heads of keys, recomputed": Mesh(FEW_KEYS, 256, 8192, 1, 128, t=4, p=4, recompute="full"),
     "two heads of keys, long sequence": Mesh(FEW_KEYS, 256, 32768, 1, 128, t=8, p=4, v=2, c=4),
     "tokens that do not divide": Mesh(ODD_TOKENS, 256, 8192, 1, 128, t=8, p=4),
+    "tokens that do not divide, not padded": Mesh(ODD_TOKENS, 256, 8192, 1, 128, t=8, p=4, pad=1),
+    "tokens in large multiples": Mesh(ODD_TOKENS, 256, 8192, 1, 128, t=8, zero=2, pad=4096),
     "405b": Mesh(LLAMA_405B, 8064, 8192, 1, 2016, t=8, p=9, v=7, c=2),
     "gpt-3": Mesh(GPT_3, 1024, 2048, 1, 512, t=8, p=8, zero=0),
     "gpt-3, one chunk of 12 layers": Mesh(GPT_3, 512, 2048, 2, 512, t=8, p=8),
@@ -144,8 +146,7 @@ def test_mfu_is_that_of_the_operations_of_the_model(name: str):
 def test_ranks_multiply_what_the_model_needs(name: str, inside: Detail):
     mesh = MESHES[name]
     found = sum(each.times * each.flop for each in inside.kernels if not each.name.startswith("attention"))
-    # A rank has whole rows of the vocabulary.
-    assert found == pytest.approx(mesh.multiplied(inside.slowest), rel=1e-4)
+    assert found == pytest.approx(mesh.multiplied(inside.slowest), rel=1e-6)
 
 
 def test_collectives_have_the_bytes_of_their_axes(name: str, inside: Detail):

@@ -178,14 +178,16 @@ def test_a_mixed_precision_replaces_what_model_and_ddp_say(convert):
 
 
 def test_only_the_vocabulary_of_a_tokenizer_is_padded(convert):
-    """``_validate_and_set_vocab_size``: a model's own number stays as it is; 128,257 are padded to 128,512."""
+    """``_validate_and_set_vocab_size``: a model's own number is divided by two ranks; 128,257 are padded to 128,512."""
 
     def vocab(changes):
-        return convert(changed(BASE, changes)).job.architecture.vocab
+        made = convert(changed(BASE, changes)).job
+        multiple = made.job.vocab_multiple * made.job.tensor
+        return -(-made.architecture.vocab // multiple) * multiple
 
     own = {"model.vocab_size": 128257, "model.tensor_model_parallel_size": 2}
     assert vocab({**own, "model.should_pad_vocab": True}) == 128512
-    assert vocab({**own, "model.should_pad_vocab": None}) == 128257
+    assert vocab({**own, "model.should_pad_vocab": None}) == 128258
     tokenizer = {"model.vocab_size": None, "model.should_pad_vocab": None, "tokenizer.vocab_size": 128257}
     assert vocab(tokenizer) == 128512
 
@@ -305,3 +307,14 @@ def test_what_cannot_be_used_is_named(convert, changes, key, said):
     first = found.value.diagnostics[0]
     assert first["key"].startswith(key) and said in json.dumps(first), first
     assert found.value.exit_status == 2
+
+
+def test_only_a_vocabulary_of_the_tokenizer_is_padded_if_nothing_says_so(convert):
+    def multiple(**values: object) -> int:
+        return convert(changed(BASE, values)).job.job.vocab_multiple
+
+    without = {"model.should_pad_vocab": None}
+    assert multiple(**without) == 1
+    assert multiple(**without, **{"model.vocab_size": None, "tokenizer.vocab_size": 128000}) == 128
+    assert multiple(**{"model.should_pad_vocab": False, "model.vocab_size": None, "tokenizer.vocab_size": 9}) == 128
+    assert multiple(**{"model.make_vocab_size_divisible_by": 64}) == 64

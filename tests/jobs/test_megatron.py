@@ -62,6 +62,7 @@ def test_a_script_of_llama_3_70b_becomes_its_job(cli: Cli):
         micro_batches=32,
         sequence=8192,
         overlap=Overlap(tensor=True, gradients=True, parameters=True, pipeline=True),
+        vocab_multiple=128,
     )
     assert made.architecture.weights() == pytest.approx(70.55e9, rel=1e-3)
     text = (cli.folder / "job.yaml").read_text()
@@ -427,9 +428,11 @@ def test_recomputation_of_blocks_groups_and_modules_is_mapped():
 def test_vocabularies_are_padded():
     """A multiple of 128 for each tensor-parallel rank: 51,200 of 50,257 for eight, as in the SC21 paper."""
     line = BASE.replace("--vocab-size 128256", "--vocab-file v.json --merge-file m.txt")
-    assert converted(f"{line} --tensor-model-parallel-size 8").job.architecture.vocab == 51200
-    assert converted(line).job.architecture.vocab == 50304
-    assert converted(f"{BASE} --tokenizer-type NullTokenizer").job.architecture.vocab == 128384
+    made = converted(line).job
+    assert (made.architecture.vocab, made.job.vocab_multiple) == (50257, 128)
+    assert converted(f"{line} --make-vocab-size-divisible-by 64").job.job.vocab_multiple == 64
+    assert converted(f"{line} --make-vocab-size-divisible-by 64 --padded-vocab-size 51200").job.job.vocab_multiple == 1
+    assert converted(f"{BASE} --tokenizer-type NullTokenizer").job.architecture.vocab == 128257
 
 
 def test_the_width_of_an_mlp_has_the_default_of_megatron():
@@ -525,5 +528,9 @@ def test_published_arguments_become_the_job_of_their_row(name):
         # What selective recomputation computes again if nothing is named.
         wanted = wanted.changed(recompute_modules=[])
     assert made.job == wanted
-    assert json.loads(model_text(made.architecture)) == json.loads(model_text(row.model, row.run.layers))
+    model = json.loads(model_text(made.architecture))
+    # The row has the vocabulary as it was padded.
+    multiple = made.job.vocab_multiple * made.job.tensor
+    model["vocab"] = -(-model["vocab"] // multiple) * multiple
+    assert model == json.loads(model_text(row.model, row.run.layers))
     assert made.framework == row.run.framework

@@ -124,7 +124,7 @@ pub(crate) fn output_layer(model: &Model, job: &Job) -> f64 {
 
 /// Bytes that the gradients of the output layer's weights need: its input, and the gradients of logits.
 pub(crate) fn output_weights(model: &Model, job: &Job) -> f64 {
-    let vocab = model.vocab as f64 / f64::from(job.tensor);
+    let vocab = job.rank_vocab(model) as f64;
     job.tokens() as f64 * HALF * (model.hidden as f64 / parts(job) + vocab)
 }
 

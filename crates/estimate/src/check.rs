@@ -263,6 +263,7 @@ fn zeros(model: &Model, job: &Job) -> Vec<Diagnostic> {
         ("kv_heads", model.kv_heads),
         ("head_dim", model.head_dim),
         ("vocab", model.vocab),
+        ("vocab_multiple", u64::from(job.vocab_multiple)),
     ];
     let mut found: Vec<_> = counts
         .iter()

@@ -37,11 +37,11 @@ impl Held {
         let mut held = Self::default();
         for block in blocks {
             match *block {
-                Block::Embedding => held.dense += model.table_parameters() as f64 / tensor,
+                Block::Embedding => held.dense += job.rank_table(model) as f64,
                 Block::Output => {
                     // Tied tables on one stage are one table.
                     if !(model.tied && (job.pipeline == 1 || blocks.contains(&Block::Embedding))) {
-                        held.dense += model.table_parameters() as f64 / tensor;
+                        held.dense += job.rank_table(model) as f64;
                     }
                     let joining = model.joining_parameters() as f64 / tensor;
                     held.dense += f64::from(model.prediction_layers) * joining;
@@ -168,7 +168,7 @@ impl<C: Costs> Setting<'_, C> {
         if stages[first].contains(&Block::Output) {
             return 0.0;
         }
-        let bytes = model.table_parameters() as f64 / f64::from(job.tensor) * f64::from(job.gradient_bytes);
+        let bytes = job.rank_table(model) as f64 * f64::from(job.gradient_bytes);
         self.collective(Collective::AllReduce, bytes, self.two_stages(first.abs_diff(last) as u32))
     }
 

@@ -1,5 +1,6 @@
 //! How a model is trained.
 
+use crate::model::Model;
 use serde::{Deserialize, Serialize};
 use syncline_kernels::Library;
 
@@ -77,6 +78,10 @@ pub struct Job {
     /// Whether the output layer has the precision of the linear layers, rather than 16 bits.
     #[serde(default)]
     pub narrow_output: bool,
+    /// The tokens of each tensor-parallel rank are a multiple of this: the vocabulary is padded to that
+    /// (`--make-vocab-size-divisible-by` of Megatron-LM).
+    #[serde(default = "one")]
+    pub vocab_multiple: u32,
     /// Rank of adapters, if only these are trained (LoRA).
     #[serde(default)]
     pub adapters: Option<u32>,
@@ -479,6 +484,22 @@ impl Job {
     /// not. The backward pass needs that one at once.
     pub const fn offloads(&self, nth: u32, last: bool) -> bool {
         nth < self.offload.layers || (!self.offload.modules.is_empty() && !last)
+    }
+
+    /// Tokens of the vocabulary on each tensor-parallel rank, with those that pad it.
+    pub const fn rank_vocab(&self, model: &Model) -> u64 {
+        let unit = self.vocab_multiple as u64;
+        model.vocab.div_ceil(unit * self.tensor as u64) * unit
+    }
+
+    /// Tokens of the vocabulary, with those that pad it to a multiple of `vocab_multiple` for each tensor-parallel rank.
+    pub const fn padded_vocab(&self, model: &Model) -> u64 {
+        self.rank_vocab(model) * self.tensor as u64
+    }
+
+    /// Parameters of a table of tokens on each tensor-parallel rank.
+    pub const fn rank_table(&self, model: &Model) -> u64 {
+        self.rank_vocab(model) * model.hidden
     }
 
     /// Ranks of a stage.

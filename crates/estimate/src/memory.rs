@@ -163,7 +163,7 @@ fn stage(
                     nth += 1;
                 }
                 Block::Output => {
-                    let vocab = model.vocab as f64 / f64::from(job.tensor);
+                    let vocab = job.rank_vocab(model) as f64;
                     // Only with GPipe does a forward pass come before the last one's loss has gone backward.
                     let batches = if job.schedule == Schedule::GPipe { batches } else { 1.0 };
                     kept += batches * losses * output_layer(model, job);

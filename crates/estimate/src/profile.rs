@@ -272,7 +272,7 @@ impl Kept {
                 }
                 Block::Output => {
                     let losses = f64::from(1 + model.prediction_layers);
-                    let vocab = model.vocab as f64 / f64::from(job.tensor);
+                    let vocab = job.rank_vocab(model) as f64;
                     found.output += losses * output_layer(model, job);
                     found.weights += losses * output_weights(model, job);
                     found.logits += losses * software.logit_bytes * job.tokens() as f64 * vocab;
@@ -524,7 +524,7 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
             }
             Block::Output => {
                 let times = batches * f64::from(1 + model.prediction_layers);
-                let vocab = model.vocab.div_ceil(u64::from(job.tensor));
+                let vocab = job.rank_vocab(model);
                 let tokens = job.tokens();
                 let linear =
                     Linear { tokens, inputs: model.hidden, outputs: vocab, groups: 1, part: Part::Dense };

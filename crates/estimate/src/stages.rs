@@ -60,7 +60,7 @@ pub fn divide_chunks(model: &Model, job: &Job) -> Vec<Vec<Block>> {
             let cost = |block: Block| match block {
                 Block::Embedding => 0,
                 Block::Layer(_) => 4 * model.hidden * model.hidden + 3 * model.hidden * model.ffn,
-                Block::Output => model.vocab * model.hidden,
+                Block::Output => job.padded_vocab(model) * model.hidden,
             };
             let total: u64 = blocks.clone().map(cost).sum();
             found.resize(chunks, Vec::new());

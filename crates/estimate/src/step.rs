@@ -312,7 +312,7 @@ impl<C: Costs> Setting<'_, C> {
     /// Embedding and output of a micro-batch, forward and backward.
     pub(crate) fn ends(&self) -> Ends {
         let (job, tokens) = (self.job, self.job.tokens());
-        let vocab = self.model.vocab.div_ceil(u64::from(job.tensor));
+        let vocab = job.rank_vocab(self.model);
         let hidden = self.model.hidden;
         let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
         let product = |product, m, n, k| self.product_of(product, precision, m, n, k);

@@ -546,3 +546,18 @@ fn moments_can_have_fewer_bits() {
     assert!((states(2) / parameters - 8.0).abs() < 1e-9);
     assert!((states(1) / parameters - (4.0 + 2.0 * (1.0 + 4.0 / 2048.0))).abs() < 1e-6);
 }
+
+/// Megatron pads 50,257 tokens to 51,200 with eight tensor-parallel ranks (SC21, 5.1), 6,400 on each; without padding, one rank
+/// more has 6,283 of them. A table of tokens has 18 bytes a parameter without ZeRO: 2 + 4 + 12.
+#[test]
+fn tables_are_padded() {
+    let model = Model { vocab: 50_257, tied: true, ..gpt(4096, 8, 32) };
+    let held = |vocab_multiple: u32| {
+        let found = memory(&model, &Job { tensor: 8, vocab_multiple, ..job() }, &BARE);
+        (found.weights + found.gradients + found.optimizer, found.logits)
+    };
+    let ((padded, logits), (plain, fewer)) = (held(128), held(1));
+    assert_eq!(padded - plain, 18 * 4096 * (6_400 - 6_283));
+    assert_eq!(logits, 4 * 2048 * 6_400);
+    assert_eq!(fewer, 4 * 2048 * 6_283);
+}

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FILE = "training-software.yaml"
+VOCAB_MULTIPLES: Mapping[str, int] = {"megatron": 128, "megatron-deepspeed": 128}
+"""Frameworks that pad vocabularies, and to a multiple of what for each tensor-parallel rank by default.
+
+Others divide a vocabulary among tensor-parallel ranks as it is: nanotron pads it to a multiple of these
+(``make_vocab_size_divisible_by: 1``), and PyTorch's ``DTensor`` gives the first ranks one row more.
+Source: ``--make-vocab-size-divisible-by`` of Megatron-LM and Megatron-DeepSpeed."""
 _Rate = Annotated[float, Field(gt=0, le=10)]
 _Part = Annotated[float, Field(ge=0, le=20)]
 
@@ -128,6 +134,11 @@ def save(sets: Mapping[str, ConstantSet], path: str) -> None:
 def shipped() -> Mapping[str, ConstantSet]:
     """The sets of the package."""
     return read(str(files("syncline") / "data" / FILE))
+
+
+def vocab_multiple(framework: str) -> int:
+    """To a multiple of what a framework pads the vocabulary for each tensor-parallel rank; 1 if it does not."""
+    return VOCAB_MULTIPLES.get(framework, 1)
 
 
 def choose(sets: Mapping[str, ConstantSet], framework: str, accelerator: str) -> str | None:

@@ -172,6 +172,9 @@ class JobFile(Strict):
     grouped block for MXFP8)."""
     narrow_output: bool = False
     """Whether the output layer has `precision`, too, rather than 16 bits."""
+    vocab_multiple: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
+    """The vocabulary is padded to a multiple of this times `tensor` (Megatron-LM's `--make-vocab-size-divisible-by`).
+    Without it, what the framework takes: 128 for `megatron` and `megatron-deepspeed`, 1 for all others."""
     lora: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
     """Rank of adapters, if only these are trained."""
     lora_targets: Adapted = "all"

@@ -31,11 +31,23 @@ def screen(found: Estimate, better: Sequence[Faster], width: int) -> RenderableT
         memory_table(_fullest(found), found.memory, found.capacity),
     ]
     note = getattr(found.job.architecture, "note", None)
+    note = None if note is None else f"Note: {note.rstrip('.')}."
     blocks += [Text(), *(_faster(better, found, width) if found.fits else _fitting(found, width))]
-    for more in (exposed(found.parts, found.step_s), None if note is None else f"Note: {note.rstrip('.')}."):
+    for more in (exposed(found.parts, found.step_s), padded(found), note):
         if more is not None:
             blocks += [Text(), Text(lines(more, width))]
     return Group(*blocks)
+
+
+def padded(found: Estimate) -> str | None:
+    """How far the vocabulary is padded; None if it is not."""
+    vocab, unit = found.job.architecture.vocab, found.job.job.vocab_multiple
+    multiple = unit * found.job.job.tensor
+    if vocab % multiple == 0:
+        return None
+    size = -(-vocab // multiple) * multiple
+    by = f"{unit} x tensor = {multiple:,}" if unit > 1 else f"tensor = {multiple}"
+    return f"The vocabulary of {vocab:,} tokens is padded to {size:,}, a multiple of {by}."
 
 
 def _faster(better: Sequence[Faster], found: Estimate, width: int) -> list[RenderableType]:

@@ -12,7 +12,7 @@ from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.estimate import Job, Offload, estimator, machine
 from syncline.estimate.job import GRADIENT_BYTES, MOMENT_BYTES
-from syncline.estimate.software import choose, shipped
+from syncline.estimate.software import choose, shipped, vocab_multiple
 from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import dotted
 from syncline.input.problem import error, exception, raise_errors
@@ -213,6 +213,7 @@ def _job(found: JobFile) -> Job:
         dispatcher=found.dispatcher,
         fused_experts=found.fused_experts,
         narrow_output=found.narrow_output,
+        vocab_multiple=found.vocab_multiple or vocab_multiple(found.framework),
         adapters=found.lora,
         adapted=found.lora_targets,
         offload=Offload(**found.offload.model_dump()),

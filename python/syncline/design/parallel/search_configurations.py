@@ -33,7 +33,7 @@ from syncline.estimate.job import (
     Graphs,
     Moments,
 )
-from syncline.estimate.software import choose, shipped
+from syncline.estimate.software import choose, shipped, vocab_multiple
 from syncline.estimate.switches import switches
 from syncline.input.arguments import Arguments
 from syncline.input.problem import error, nearest, raise_errors
@@ -259,6 +259,7 @@ def _searched(request: Request, software: Software | None) -> _Searched:
         dispatcher=request.dispatcher,
         gradient_bytes=GRADIENT_BYTES[request.gradients],
         moment_bytes=MOMENT_BYTES[request.moments],
+        vocab_multiple=vocab_multiple(FRAMEWORK),
     )
     space = {
         "ranks": request.gpus,

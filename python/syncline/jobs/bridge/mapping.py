@@ -120,15 +120,7 @@ def megatron(settings: Settings) -> dict[str, Setting]:
         if settings.has(key) and "seq-length" not in found:
             put("seq-length", key, value=settings.raw(key))
         settings.used.add(key)
-    if "vocab-size" not in found and (size := settings.whole("tokenizer.vocab_size")) is not None:
-        put("vocab-size", "tokenizer.vocab_size", value=size)
-    settings.used.add("tokenizer.vocab_size")
-    # What a model says is its own number: only that of a tokenizer is padded.
-    if settings.has("model.should_pad_vocab"):
-        if not settings.flag("model.should_pad_vocab"):
-            put("no-pad-vocab-size", "model.should_pad_vocab")
-    elif settings.whole("model.vocab_size") is not None:
-        put("no-pad-vocab-size", "model.vocab_size")
+    _vocabulary(renamed)
     _layout(renamed)
     _backend(renamed)
     _sharding(renamed)
@@ -136,6 +128,20 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     _types(renamed)
     _overlap(renamed)
     return found
+
+
+def _vocabulary(renamed: Renamed) -> None:
+    """A vocabulary of the tokenizer is padded; one of the model if ``should_pad_vocab`` says so.
+
+    Source: ``validate_and_set_vocab_size`` in ``vocab_utils.py``.
+    """
+    settings, found = renamed.given, renamed.found
+    size, pads = settings.whole("tokenizer.vocab_size"), settings.flag("model.should_pad_vocab")
+    if "vocab-size" in found and not pads:
+        key = "model.should_pad_vocab" if settings.has("model.should_pad_vocab") else "model.vocab_size"
+        renamed.put("no-pad-vocab-size", key)
+    elif "vocab-size" not in found and size is not None:
+        renamed.put("vocab-size", "tokenizer.vocab_size", value=size)
 
 
 def _offload(renamed: Renamed) -> None:

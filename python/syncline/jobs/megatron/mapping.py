@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+from syncline.estimate.software import vocab_multiple
 from syncline.input.problem import nearest
 from syncline.jobs.megatron.arguments import arguments
 from syncline.jobs.megatron.pipeline_layout import chunks, split_of
@@ -35,11 +36,12 @@ def map_settings(settings: Settings, given: Given) -> None:
     if given.model is not None:
         settings.put("model", given.model, *_SIZES, note=f"--model {given.model}")
     else:
-        _model(settings, given, tensor)
+        _model(settings, given)
     settings.put("cluster.accelerator", given.accelerator, note=given.accelerator_said)
     if given.gpus is not None:
         settings.put("cluster.gpus", given.gpus, note=given.gpus_said, mark=given.gpus_mark)
     settings.put("framework", "megatron")
+    _padding(settings)
     _parallel(settings, tensor)
     _zero(settings, given, tensor)
     _batch(settings, given, tensor)
@@ -58,13 +60,12 @@ _SIZES = (
     "group-query-attention",
     "ffn-hidden-size",
     "vocab-size",
-    "make-vocab-size-divisible-by",
     "tokenizer-type",
 )
 """Sizes that a named model replaces."""
 
 
-def _model(settings: Settings, given: Given, tensor: int) -> None:
+def _model(settings: Settings, given: Given) -> None:
     need = _needs(settings)
     hidden, layers = need("hidden-size"), need("num-layers")
     heads = need("num-attention-heads")
@@ -89,7 +90,7 @@ def _model(settings: Settings, given: Given, tensor: int) -> None:
         settings.put("model.ffn", ffn, "ffn-hidden-size")
     if gated:
         settings.put("model.gated", gated, "swiglu", "gated-linear-unit", "quick-geglu")
-    _vocabulary(settings, given, tensor)
+    _vocabulary(settings, given)
     untied = settings.flag("untie-embeddings-and-output-weights")
     if untied:
         settings.put("model.tied", not untied, "untie-embeddings-and-output-weights")
@@ -113,11 +114,9 @@ def _needs(settings: Settings) -> Callable[[str], int]:
     return need
 
 
-def _vocabulary(settings: Settings, given: Given, tensor: int) -> None:
-    unit = settings.whole("make-vocab-size-divisible-by", 128) or 128
+def _vocabulary(settings: Settings, given: Given) -> None:
     tokenizer = settings.word("tokenizer-type")
     whole, size = settings.whole("padded-vocab-size"), settings.whole("vocab-size")
-    padded = not settings.flag("no-pad-vocab-size")
     if whole is not None:
         settings.put("model.vocab", whole, "padded-vocab-size")
         return
@@ -138,12 +137,20 @@ def _vocabulary(settings: Settings, given: Given, tensor: int) -> None:
             "vocab-size", "the size of the vocabulary is in files of the tokenizer", help="add --vocab TOKENS"
         )
         return
-    multiple = unit * tensor
-    made = -(-size // multiple) * multiple if padded else size
-    if made != size:
-        why = ", ".join(each for each in (why, f"padded to a multiple of {multiple:,}") if each)
-    settings.put("model.vocab", made, *names, note=why)
-    settings.used.update(("make-vocab-size-divisible-by", "no-pad-vocab-size", "tokenizer-type"))
+    settings.put("model.vocab", size, *names, note=why)
+
+
+def _padding(settings: Settings) -> None:
+    """To a multiple of what the vocabulary is padded for each tensor-parallel rank."""
+    name = "make-vocab-size-divisible-by"
+    unit = settings.whole(name)
+    if settings.whole("padded-vocab-size") is not None:
+        settings.put("vocab_multiple", 1, "padded-vocab-size")
+    elif settings.flag("no-pad-vocab-size"):
+        settings.put("vocab_multiple", 1, "no-pad-vocab-size")
+    else:
+        default = f"default of {settings.software}"
+        settings.put("vocab_multiple", unit or vocab_multiple("megatron"), name, note="" if unit else default)
 
 
 def _positions(settings: Settings) -> None:
