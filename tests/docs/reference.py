@@ -52,6 +52,7 @@ PARTS = {
     "Red": ("Early marks", "early marks"),
     "Dcqcn": ("DCQCN", "DCQCN"),
     "Collectives": ("Collectives", "mapping"),
+    "DeepEp": ("DeepEP", "DeepEP"),
     "AlgorithmsOf": ("Algorithms of single collectives", "single collectives"),
     "SlowRank": ("Slow ranks", "slow ranks"),
     "RandomRanks": ("Random ranks", "random ranks"),

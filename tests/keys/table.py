@@ -691,6 +691,23 @@ _PLANNING |= _cases(
     min_chunk="512KiB",
     element="4KiB",
 )
+_EIGHT = {"dims": [{"name": "node", "shape": "switch", "size": 8, "rate": "450GB/s", "latency": "100ns"}]}
+_TOKENS = {"tokens": 1024, "experts": 8, "phase": "dispatch"}
+_BY_DEEPEP = {
+    "fabric": _EIGHT,
+    "workload": {"collective": "all_to_all", "bytes": "64MiB"},
+    "collectives": {"nccl": "h100-sxm", "deepep": _TOKENS},
+}
+TABLE["DeepEp"] = _cases(
+    "bare",
+    "collectives.deepep",
+    tokens=(2048, _BY_DEEPEP),
+    experts=(4, _BY_DEEPEP),
+    kernels=("low_latency", _BY_DEEPEP),
+    sms=(4, _BY_DEEPEP),
+    group=("data", _BY_DEEPEP),
+    phase=("combine", _BY_DEEPEP),
+)
 _NODES = {
     "dims": [
         {"name": "node", "shape": "switch", "size": 8, "rate": "450GB/s", "latency": "100ns"},
@@ -718,6 +735,7 @@ TABLE["Collectives"] = (
         "collectives",
         sharp=(True, {"collectives.nccl": "h100-sxm", "fabric": _NODES}),
         custom_all_reduce=("vLLM", {"collectives.nccl": "h100-sxm"}),
+        deepep=(_TOKENS, {**_BY_DEEPEP, "collectives": {"nccl": "h100-sxm"}}),
     )
     | _cases("ring", "collectives", queues=(1, {"collectives.algorithms": {"default": {"all_reduce": "ring"}}}))
 )

@@ -118,3 +118,73 @@ def test_a_line_that_was_cut_is_an_error(tmp_path):
     whole = next(line for line in text.splitlines() if line.split()[:1] == ["1048576"])
     with pytest.raises(SynclineError, match="a line has no time"):
         read(tmp_path, text.replace(whole, " ".join(whole.split()[:5]) + " nan 0 0"))
+
+
+def cut_after(size, text=None):
+    """An output without the lines after those of a size."""
+    lines = (text or output("all_reduce_perf", 8)).splitlines()
+    at = next(at for at, line in enumerate(lines) if line.split()[:1] == [str(size)])
+    return "\n".join(lines[: at + 1]) + "\n", at + 1
+
+
+def warnings(tmp_path, text, **options):
+    found = []
+    read(tmp_path, text, warnings=found, **options)
+    return found
+
+
+def test_a_run_that_was_cut_is_warned_of_with_its_last_line(tmp_path):
+    text, line = cut_after(1 << 20)
+    (found,) = warnings(tmp_path, text)
+    assert found["severity"] == "warning" and found["place"]["line"] == line
+    assert found["message"].startswith("a run ends here before its largest size, and without the line `# Avg bus")
+    assert found["found"] == "the last size is 1 MiB, and 2 MiB up to 1 GiB are missing"
+
+
+def test_the_last_lines_alone_may_be_missing(tmp_path):
+    text, _ = cut_after(1 << 30)
+    (found,) = warnings(tmp_path, text)
+    assert found["message"] == "a run ends here without the line `# Avg bus bandwidth`: its output may have been cut"
+    assert found["found"] == "the last size is 1 GiB"
+
+
+def test_each_run_of_a_file_is_looked_at(tmp_path):
+    first, line = cut_after(1 << 29)
+    (found,) = warnings(tmp_path, first + output("all_gather_perf", 4, reduces=False))
+    assert found["place"]["line"] == line
+    # Lines were removed, but not the last.
+    whole = output("all_reduce_perf", 8)
+    ends = whole.index("# Out of bounds")
+    (found,) = warnings(tmp_path, first + whole[ends:])
+    assert "before its largest size" in found["message"] and "without" not in found["message"]
+
+
+def test_whole_runs_are_not_warned_of(tmp_path):
+    assert not warnings(tmp_path, output("all_reduce_perf", 8) + output("all_gather_perf", 4, reduces=False))
+    # Sizes are shortened so that six GPUs have equal parts: 1,073,741,760 bytes stand for 1 GiB.
+    text = output("all_gather_perf", 6, reduces=False)
+    lines = [
+        line.replace(f"{1 << 30:>12}", f"{(1 << 30) // 96 * 96:>12}") if line.split()[:1] == [str(1 << 30)] else line
+        for line in text.splitlines()
+    ]
+    assert not warnings(tmp_path, "\n".join(lines) + "\n")
+    # The smallest size is the largest.
+    alone = output("all_reduce_perf", 8).replace("maxBytes 1073741824", "maxBytes 1024")
+    lines = [line for line in alone.splitlines() if not line.split()[0].isdigit() or line.split()[0] == "1024"]
+    assert not warnings(tmp_path, "\n".join(lines) + "\n")
+
+
+def test_steps_may_be_bytes(tmp_path):
+    heading = output("all_reduce_perf", 8)
+    by_bytes = heading.replace(
+        "minBytes 1024 maxBytes 1073741824 step: 2(factor)", "minBytes 1024 maxBytes 4096 step: 1024(bytes)"
+    )
+    lines = by_bytes.splitlines()
+    keep = [line for line in lines if not line.split()[0].isdigit() or int(line.split()[0]) <= 2048]
+    (found,) = warnings(tmp_path, "\n".join(keep) + "\n")
+    assert found["found"] == "the last size is 2 KiB, and 3 KiB up to 4 KiB are missing"
+
+
+def test_rows_alone_say_nothing_about_the_end(tmp_path):
+    row = "     1048576        262144   float    45.10   23.25   23.25  0e+00    44.00   23.83   23.83  0e+00\n"
+    assert not warnings(tmp_path, row, operation="all_reduce", gpus=8)

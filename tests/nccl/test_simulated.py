@@ -281,7 +281,7 @@ def test_one_rank_stands_for_many_with_rings() -> None:
         ("CollNet", "`sharp: true`"),
         ("one-shot", "`custom_all_reduce: vLLM`"),
         ("vLLM", "`custom_all_reduce: vLLM`"),
-        ("DeepEP", "syncline.nccl.experts"),
+        ("DeepEP", "`deepep: {"),
     ],
 )
 def test_an_algorithm_or_a_library_is_no_machine(name, remedy):

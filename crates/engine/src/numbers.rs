@@ -138,6 +138,7 @@ mod tests {
                     kind: CollectiveKind::AllReduce,
                     bytes: Bytes(8),
                     blocking: false,
+                    when: None,
                 };
                 let task =
                     builder.task(Task { kind, layer: Some(0), part: Part::Other, name: String::new() });

@@ -137,6 +137,10 @@ pub enum Algorithm {
     OneShot,
     /// Not of NCCL: each GPU reads and sums one part of the vector, then reads the sums of all others.
     TwoShots,
+    /// Not of NCCL: `DeepEP` sends tokens to the GPUs of their experts.
+    Dispatch,
+    /// Not of NCCL: `DeepEP` sends the outputs of experts back, and sums them for each token.
+    Combine,
     /// One GPU alone: a copy, or nothing.
     Local,
 }
@@ -156,6 +160,8 @@ impl Algorithm {
             Self::Sends => "sends",
             Self::OneShot => "one_shot",
             Self::TwoShots => "two_shots",
+            Self::Dispatch => "deepep_dispatch",
+            Self::Combine => "deepep_combine",
             Self::Local => "local",
         }
     }

@@ -26,6 +26,6 @@ pub mod shots;
 pub use calibrate::{Calibrated, Measurement, calibrate, calibrate_network, calibrate_together};
 pub use call::{Algorithm, Call, Group, Operation, Protocol};
 pub use estimate::{Estimate, Parts, estimate};
-pub use experts::{Exchange, Kernels, Tokens, calibrate_exchange};
+pub use experts::{Exchange, Kernels, Phase, Routing, Tokens, calibrate_exchange};
 pub use machine::{InNode, LowLatency, LowLatency128, Machine, Network, Nvls, Sharp, Simple, SimpleFrom};
 pub use shots::{CustomAllReduce, Shots, calibrate_shots};

@@ -398,7 +398,7 @@ impl Training {
         blocking: bool,
     ) -> Option<u32> {
         let (role, Comm { kind, bytes }) = comm?;
-        let task = self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking });
+        let task = self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking, when: None });
         if let Some(on) = self.chain {
             self.graph.after(task, on);
         }

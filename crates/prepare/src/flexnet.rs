@@ -130,7 +130,7 @@ impl<'a> Builder<'a> {
                     let local = self.task(server, Part::Update, TaskKind::Memory(inside));
                     let Some(role) = role else { return local };
                     let kind = CollectiveKind::AllReduce;
-                    let collective = TaskKind::Collective { role, kind, bytes, blocking: false };
+                    let collective = TaskKind::Collective { role, kind, bytes, blocking: false, when: None };
                     let reduced = self.task(server, Part::Update, collective);
                     self.after(server, reduced.first, local.last);
                     Ends { last: reduced.last, ..local }

@@ -300,8 +300,13 @@ fn bare_collectives(collectives: &[Comm], iterations: u32, axes: &[FabricAxis]) 
     let mut names = Vec::new();
     for (index, comm) in collectives.iter().enumerate() {
         names.push(format!("{} {}", comm.kind, comm.bytes));
-        let kind =
-            TaskKind::Collective { role: RoleId(0), kind: comm.kind, bytes: comm.bytes, blocking: true };
+        let kind = TaskKind::Collective {
+            role: RoleId(0),
+            kind: comm.kind,
+            bytes: comm.bytes,
+            blocking: true,
+            when: None,
+        };
         let task =
             builder.task(Task { kind, layer: Some(index as u32), part: Part::Other, name: String::new() });
         if index > 0 {

@@ -32,6 +32,7 @@ use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, GroupAxis, Lanes, PhasePlan, PlanId, Schedule, SendPace};
 use syncline_fabric::Fabric;
+use syncline_nccl::Phase;
 use syncline_plan::{Algorithm, Grid, choice, registry};
 use syncline_scenario::{Collectives, NetworkSettings};
 use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Turn};
@@ -73,6 +74,8 @@ struct Collective<'a> {
     kind: CollectiveKind,
     bytes: Bytes,
     chunks: u32,
+    /// What it is to `DeepEP`, if that carries it out.
+    phase: Option<Phase>,
 }
 
 /// Plans the collectives of a scenario one by one.
@@ -117,7 +120,7 @@ pub fn plans(
     if spec.nccl.is_none() {
         planner.settle_turns(workload);
     }
-    let mut known: BTreeMap<(RoleId, CollectiveKind, Bytes), PlanId> = BTreeMap::new();
+    let mut known: BTreeMap<(RoleId, CollectiveKind, Bytes, Option<Phase>), PlanId> = BTreeMap::new();
     let (mut plans, mut chosen, mut groups, mut nccl) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut errors = Diagnostics::new();
     let mut plan_of = Vec::new();
@@ -128,14 +131,22 @@ pub fn plans(
             if index % CHECK_INTERVAL == 0 {
                 watch.check("planning the collectives")?;
             }
+            let of_role = &workload.roles[role.index()];
+            let phase = match nccl::phase(spec, of_role, &task.kind) {
+                Ok(phase) => phase,
+                Err(error) => {
+                    errors.extend(error);
+                    continue;
+                }
+            };
             let next = PlanId(known.len() as u32);
-            let plan = *known.entry((role, kind, bytes)).or_insert_with(|| {
-                match planner.plan(&workload.roles[role.index()], role, kind, bytes) {
+            let plan = *known.entry((role, kind, bytes, phase)).or_insert_with(|| {
+                match planner.plan(&Collective { role: of_role, id: role, kind, bytes, chunks: 1, phase }) {
                     Ok((plan, is_chosen, of_nccl)) => {
                         plans.push(plan);
                         chosen.push(is_chosen);
                         nccl.push(of_nccl);
-                        groups.push(workload.roles[role.index()].name.clone());
+                        groups.push(of_role.name.clone());
                     }
                     Err(error) => errors.extend(error),
                 }
@@ -316,15 +327,10 @@ impl<'a> Planner<'a> {
     }
 
     /// The plan of a collective, and for each phase whether its algorithm was chosen.
-    fn plan(
-        &mut self,
-        role: &Role,
-        id: RoleId,
-        kind: CollectiveKind,
-        bytes: Bytes,
-    ) -> Result<(CollectivePlan, Vec<bool>, Option<NcclCall>)> {
+    fn plan(&mut self, of: &Collective<'_>) -> Result<(CollectivePlan, Vec<bool>, Option<NcclCall>)> {
+        let &Collective { role, id, kind, bytes, .. } = of;
         self.has.insert(kind);
-        if let Some((plan, call)) = self.of_nccl(&Collective { role, id, kind, bytes, chunks: 1 })? {
+        if let Some((plan, call)) = self.of_nccl(of)? {
             let chosen = vec![true; plan.phases.len()];
             return Ok((plan, chosen, Some(call)));
         }
@@ -334,7 +340,7 @@ impl<'a> Planner<'a> {
         let chunks = chunks(Extent::whole(bytes.0 / element), count, role.size());
         let (phases, chosen) = match self.own.get(&kind) {
             Some(algorithm) => (vec![self.flat(role, kind, Arc::clone(algorithm))?], vec![false]),
-            None => self.phases(&Collective { role, id, kind, bytes, chunks: chunks.len() as u32 })?,
+            None => self.phases(&Collective { chunks: chunks.len() as u32, ..*of })?,
         };
         let planned =
             bound::Planned { role, id, phases: &phases, chunks: &chunks, element, lanes: &self.lanes };

@@ -1,9 +1,9 @@
 //! What measurements calibrated in a run, when, and how well that holds.
 
 use std::collections::BTreeSet;
-use syncline_nccl::{Algorithm, Operation, Protocol};
+use syncline_nccl::{Algorithm, Operation, Phase, Protocol};
 use syncline_prepare::Prepared;
-use syncline_scenario::{CalibrationErrors, Nccl, Scenario};
+use syncline_scenario::{CalibrationErrors, MeasuredExchange, Nccl, Scenario};
 
 /// What was calibrated, or `no`: the summary's `calibrated`.
 pub(crate) fn calibrated(scenario: &Scenario, prepared: &Prepared) -> String {
@@ -23,6 +23,21 @@ pub(crate) fn calibrated(scenario: &Scenario, prepared: &Prepared) -> String {
     {
         let range = range(&[framework.errors]).unwrap_or_default();
         found.push_str(&format!("; small all-reduces by {}, errors {range}", framework.name));
+    }
+    if let Some(deepep) = &nccl.deepep {
+        let is_used = |each: &&MeasuredExchange| {
+            calls().any(|call| {
+                each.is_of(call.call.group)
+                    && match each.phase {
+                        Phase::Dispatch => call.estimate.algorithm == Algorithm::Dispatch,
+                        Phase::Combine => call.estimate.algorithm == Algorithm::Combine,
+                    }
+            })
+        };
+        let used: Vec<_> = deepep.exchanges.iter().filter(is_used).map(|each| each.errors).collect();
+        if let Some(range) = range(&used) {
+            found.push_str(&format!("; tokens of experts by {}, errors {range}", deepep.software));
+        }
     }
     found
 }

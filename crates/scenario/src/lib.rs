@@ -25,7 +25,7 @@ pub use collectives::{AlgorithmsOf, AllReduce, Collectives};
 pub use compute::{Compute, Dataflow, Efficiency, EfficiencyPoint, Measured};
 pub use fabric::{Dim, Ecmp, Fabric, Graph, Placement, Routing};
 pub use faults::{Fault, Jitter, LinkName};
-pub use nccl::{CalibrationErrors, Framework, Nccl};
+pub use nccl::{CalibrationErrors, DeepEp, Framework, MeasuredExchange, Nccl};
 pub use network::NetworkSettings;
 pub use syncline_fabric::build::BuiltSpec;
 pub use syncline_fabric::cost::PriceList;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use syncline_nccl::{Call, CustomAllReduce, Estimate, Machine, Operation};
+use syncline_nccl::{Call, CustomAllReduce, Estimate, Exchange, Group, Machine, Operation, Phase, Routing};
 
 /// How far estimates are from the times that they were calibrated with, as `|estimated / measured - 1|`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,45 @@ pub struct Framework {
     pub kernels: CustomAllReduce,
     /// Their errors.
     pub errors: CalibrationErrors,
+}
+
+/// Dispatches, or combines, of `DeepEP` as they were measured with groups of one shape.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredExchange {
+    /// Which of the two.
+    pub phase: Phase,
+    /// Nodes of a group.
+    pub nodes: u32,
+    /// GPUs of a group, in all nodes.
+    pub gpus: u32,
+    /// Constants.
+    pub constants: Exchange,
+    /// Their errors.
+    pub errors: CalibrationErrors,
+}
+
+impl MeasuredExchange {
+    /// Whether groups had this shape.
+    pub const fn is_of(&self, group: Group) -> bool {
+        self.nodes == group.nodes && self.gpus == group.nodes * group.gpus_per_node
+    }
+}
+
+/// `DeepEP`, which carries out the all-to-alls of experts in place of NCCL.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeepEp {
+    /// The library that was measured, such as `DeepEP of sglang 0.5.0`.
+    pub software: String,
+    /// The tokens.
+    pub routing: Routing,
+    /// The role of the groups whose all-to-alls it carries out; without it, those of all.
+    pub group: Option<String>,
+    /// What all-to-alls outside of layers are. Those of layers are dispatches before a pass, combines after one.
+    pub phase: Option<Phase>,
+    /// What was measured with these kernels.
+    pub exchanges: Vec<MeasuredExchange>,
 }
 
 /// A calibrated machine.
@@ -58,6 +97,9 @@ pub struct Nccl {
     /// The framework whose kernels all-reduce small vectors in a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub custom_all_reduce: Option<Framework>,
+    /// `DeepEP`, if it carries out all-to-alls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deepep: Option<DeepEp>,
 }
 
 impl Nccl {

@@ -8,6 +8,7 @@
 //! [`TaskGraph::micro_batches`] of them. Tasks of the step as a whole, such as the reduction of gradients, run only
 //! in the last one.
 
+use crate::exchange::When;
 use crate::layer::Work;
 use crate::role::RoleId;
 use syncline_diagnostics::{Code, Diagnostic};
@@ -101,6 +102,8 @@ pub enum TaskKind {
         bytes: Bytes,
         /// Whether the next layer's compute waits for it.
         blocking: bool,
+        /// The moment of an exchange of a layer; nothing for other collectives.
+        when: Option<When>,
     },
     /// Sends to another rank. Done when the message has left.
     Send {

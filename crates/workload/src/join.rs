@@ -126,6 +126,7 @@ mod tests {
                 kind: CollectiveKind::AllReduce,
                 bytes: Bytes(8),
                 blocking: true,
+                when: None,
             },
             TaskKind::Send { to: Peer::Rank(RankId(peer)), bytes: Bytes(8), tag: 0 },
             TaskKind::Join,

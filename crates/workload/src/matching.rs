@@ -270,6 +270,7 @@ mod tests {
             kind: CollectiveKind::AllReduce,
             bytes: Bytes(bytes),
             blocking: false,
+            when: None,
         };
         let send = |to, bytes| TaskKind::Send { to: Peer::Rank(RankId(to)), bytes: Bytes(bytes), tag: 0 };
         let receive =

@@ -153,8 +153,8 @@ impl<'a> Passes<'a> {
 
     /// Adds a collective without dependencies.
     fn collective(&mut self, layer: usize, part: Part, exchange: Exchange) -> u32 {
-        let Exchange { role, comm: Comm { kind, bytes }, blocks: blocking, .. } = exchange;
-        self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking })
+        let Exchange { when, role, comm: Comm { kind, bytes }, blocks: blocking, .. } = exchange;
+        self.add(layer, part, TaskKind::Collective { role, kind, bytes, blocking, when: Some(when) })
     }
 
     /// Adds a collective that starts when the chain's last task is done.
@@ -433,10 +433,10 @@ impl<'a> Passes<'a> {
         if share.update != Work::None {
             on = vec![self.follow(layer, TaskKind::Compute(share.update.clone()), &on, in_last)];
         }
-        for &Exchange { role, comm: Comm { kind, bytes }, blocks: blocking, .. } in
+        for &Exchange { when, role, comm: Comm { kind, bytes }, blocks: blocking, .. } in
             share.at(When::AfterUpdate)
         {
-            let kind = TaskKind::Collective { role, kind, bytes, blocking };
+            let kind = TaskKind::Collective { role, kind, bytes, blocking, when: Some(when) };
             on = vec![self.follow(layer, kind, &on, in_last)];
         }
         if let Some(first) = self.needs[layer] {

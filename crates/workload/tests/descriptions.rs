@@ -23,6 +23,7 @@ fn collective(role: u16) -> TaskKind {
         kind: CollectiveKind::AllReduce,
         bytes: Bytes(8),
         blocking: true,
+        when: None,
     }
 }
 

@@ -50,6 +50,7 @@ fn reduce(role: u16, bytes: u64) -> TaskKind {
         kind: CollectiveKind::AllReduce,
         bytes: Bytes(bytes),
         blocking: false,
+        when: None,
     }
 }
 
@@ -59,6 +60,7 @@ fn gather(role: u16, bytes: u64) -> TaskKind {
         kind: CollectiveKind::AllGather,
         bytes: Bytes(bytes),
         blocking: true,
+        when: None,
     }
 }
 

@@ -70,6 +70,27 @@ class JobCollectives(Strict):
     """Size of an element: data is cut between elements."""
 
 
+class DeepEp(Strict):
+    """DeepEP, which carries out the all-to-alls of experts: dispatches of tokens, and combines of what comes back."""
+
+    tokens: Positive
+    """Tokens of an NPU in an exchange. An all-to-all has a copy for each expert of each token, so the bytes of a copy
+    follow from its size."""
+    experts: Positive
+    """Experts of each token (top-k)."""
+    kernels: Literal["normal", "low_latency"] = "normal"
+    """`normal`: those for training, which send a token once to each NPU that has one of its experts. `low_latency`:
+    those for decoding, which send it once to each expert."""
+    sms: Positive = 20
+    """Streaming multiprocessors that communicate, for `normal` kernels; the others use all."""
+    group: Annotated[str, Field(min_length=1)] | None = None
+    """The groups whose all-to-alls it carries out, as in column `group` of the table of collectives, without the
+    number. Without it, all groups."""
+    phase: Literal["dispatch", "combine"] | None = None
+    """What all-to-alls that belong to no layer are. Those of layers are dispatches before a pass, and combines after
+    one."""
+
+
 class Collectives(JobCollectives):
     """How collectives are planned and scheduled."""
 
@@ -113,3 +134,5 @@ class Collectives(JobCollectives):
     """The inference framework whose kernels carry out small all-reduces in a node, in one shot or two, in place of
     NCCL: `vLLM`, `SGLang` or `TensorRT-LLM`, with a version such as `vLLM 0.24.0` or without, for the newest that was
     measured. Needs `nccl`."""
+    deepep: DeepEp | None = None
+    """DeepEP, which carries out all-to-alls of experts in place of NCCL, as it was measured. Needs `nccl`."""

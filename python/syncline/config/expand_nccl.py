@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
-from syncline.nccl import load, names, shots
+from syncline.nccl import experts, load, names, shots
 from syncline.nccl.machine import InNode, to_core
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from syncline.config.collectives import Collectives
+    from syncline.config.collectives import Collectives, DeepEp
     from syncline.errors import Diagnostic
     from syncline.input.source import Source
     from syncline.nccl.machine import Errors, Machine
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 _KEY = "collectives.nccl"
 
 
-_SHARP, _CUSTOM = "sharp", "custom_all_reduce"
-_NEED_NCCL = (_SHARP, _CUSTOM)
+_SHARP, _CUSTOM, _DEEPEP = "sharp", "custom_all_reduce", "deepep"
+_NEED_NCCL = (_SHARP, _CUSTOM, _DEEPEP)
 KEYS = ("nccl", *_NEED_NCCL)
 """Keys of ``collectives`` that become its resolved ``nccl``."""
 
@@ -58,17 +58,47 @@ def expand_all(collectives: Collectives, source: Source, accelerators: Iterable[
         found["constants"]["network"]["sharp"] = {"direct_efficiency": _DIRECT_EFFICIENCY if slower else 1.0}
     if collectives.custom_all_reduce is not None:
         found[_CUSTOM] = _framework(collectives.custom_all_reduce, found["gpu"], source)
+    if collectives.deepep is not None:
+        found[_DEEPEP] = _experts(collectives.deepep, found["gpu"], source)
     return found
+
+
+def _measured(known: Iterable[str], gpu: str, source: Source, key: str, what: str) -> str:
+    """The machine among ``known`` whose accelerators are ``gpu``."""
+    known = list(known)
+    machine = next((each for each in known if _accelerators(each) & _accelerators(gpu)), None)
+    if machine is None:
+        message = f"{what} not measured on {gpu or 'GPUs without a name'}"
+        allowed = f"with `nccl` of {', '.join(known)}"
+        raise_errors(_wrong(source, key, message, "remove it, or name another machine as `nccl`", allowed=allowed))
+    return machine
+
+
+def _experts(given: DeepEp, gpu: str, source: Source) -> dict[str, Any]:
+    """DeepEP's kernels, as they were measured on accelerators like ``gpu``."""
+    machine = experts.machines()[_measured(experts.names(), gpu, source, _DEEPEP, "DeepEP was")]
+    return {
+        "software": machine.software,
+        "routing": {name: getattr(given, name) for name in ("kernels", "tokens", "experts", "sms")},
+        "group": given.group,
+        "phase": given.phase,
+        "exchanges": [
+            {
+                "phase": each.phase,
+                "nodes": each.nodes,
+                "gpus": each.gpus,
+                "constants": each.constants(),
+                "errors": _errors(each.errors),
+            }
+            for each in machine.exchanges
+            if each.kernels == given.kernels
+        ],
+    }
 
 
 def _framework(name: str, gpu: str, source: Source) -> dict[str, Any]:
     """The kernels of a framework, as they were measured on accelerators like ``gpu``."""
-    machine = next((each for each in shots.names() if _accelerators(each) & _accelerators(gpu)), None)
-    if machine is None:
-        message = f"custom all-reduces were not measured on {gpu or 'GPUs without a name'}"
-        allowed = f"with `nccl` of {', '.join(shots.names())}"
-        help = "remove it, or name another machine as `nccl`"
-        raise_errors(_wrong(source, _CUSTOM, message, help, found=name, allowed=allowed))
+    machine = _measured(shots.names(), gpu, source, _CUSTOM, "custom all-reduces were")
     try:
         known = shots.find(machine, name)
     except SynclineError as problem:

@@ -56,18 +56,23 @@ class Exchange(Strict):
 
     def times(self, calls: Sequence[tuple[int, int, int, int]]) -> list[float]:
         """Seconds of several exchanges: ``(tokens of a GPU, bytes of a token, its experts, multiprocessors)``."""
-        constants = (
-            seconds(self.launch),
-            seconds(self.token),
-            bytes_per_s(self.sm_rate or self.link_rate),
-            bytes_per_s(self.link_rate),
-        )
+        known = self.constants()
+        constants = (known["launch_s"], known["token_s"], known["sm_rate"], known["link_rate"])
         low_latency = self.kernels == "low_latency"
         return _core.deepep_times(
             constants,
             low_latency,
             [(tokens, size, experts, self.gpus, 0 if low_latency else sms) for tokens, size, experts, sms in calls],
         )
+
+    def constants(self) -> dict[str, float]:
+        """The constants as the core reads them: seconds, and bytes per second."""
+        return {
+            "launch_s": seconds(self.launch),
+            "token_s": seconds(self.token),
+            "sm_rate": bytes_per_s(self.sm_rate or self.link_rate),
+            "link_rate": bytes_per_s(self.link_rate),
+        }
 
 
 class Experts(Strict):
@@ -102,7 +107,7 @@ def exchange(machine: str, kernels: Kernels, phase: Phase, nodes: int = 1) -> Ex
 
     :raises SynclineError: they were not measured.
     """
-    known = _machines()
+    known = machines()
     if machine not in known:
         raise bad_value("unknown machine", machine, allowed=", ".join(known), nearest=nearest(machine, known))
     for each in known[machine].exchanges:
@@ -118,11 +123,12 @@ def _named(kernels: str, phase: str, nodes: int) -> str:
 
 def names() -> list[str]:
     """Names of the machines that have constants."""
-    return list(_machines())
+    return list(machines())
 
 
 @cache
-def _machines() -> dict[str, Experts]:
+def machines() -> dict[str, Experts]:
+    """The machines that have constants, by name."""
     text = (files("syncline") / "data" / "deepep.yaml").read_text(encoding="utf-8")
     source = Source(yaml.read(text, "deepep.yaml"), "deepep.yaml")
     return check(source, ExpertsFile, Whole("the file of expert exchanges")).machines

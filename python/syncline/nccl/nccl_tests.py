@@ -14,13 +14,18 @@ import math
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import read_file
+from syncline.nccl.cut_output import Extent
 from syncline.nccl.rows import ELEMENT_BYTES, Row
+
+if TYPE_CHECKING:
+    from syncline.errors import Diagnostic
 
 MAX_BYTES = 64 * 1024 * 1024
 """Largest file."""
@@ -41,6 +46,8 @@ _PROGRAM = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)\b")
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\d+\s+(?:\[[^\]]*\]\s*)?(.*)$")
 _VERSION = re.compile(r"NCCL version\s+([0-9][0-9.]*[0-9])|nccl-library=(\d+)")
 _SIZE = re.compile(r"\d+$")
+_SIZES_OF_RUN = "minBytes"
+"""In the line that says the sizes of a run, near its beginning."""
 _CELLS = 6
 """Fewest cells of a line with times."""
 _UNIT = re.compile(r"#\s+\(B\)\s+\(elements\)\s+\((\w+)\)")
@@ -59,18 +66,28 @@ class _Run:
     gpu: str = ""
     columns: list[str] = field(default_factory=list)
     ended: bool = False
+    extent: Extent = field(default_factory=Extent)
 
 
-def read(path: str, *, operation: str | None = None, gpus: int | None = None, nodes: int | None = None) -> list[Row]:
+def read(
+    path: str,
+    *,
+    operation: str | None = None,
+    gpus: int | None = None,
+    nodes: int | None = None,
+    warnings: list[Diagnostic] | None = None,
+) -> list[Row]:
     """The times that a file holds: those of out-of-place calls.
 
-    ``operation``, ``gpus`` and ``nodes`` replace what the file says, and are needed where it says nothing.
+    ``operation``, ``gpus`` and ``nodes`` replace what the file says, and are needed where it says nothing. ``warnings``
+    receives one for each run that seems to have been cut.
 
     :raises SynclineError: the file cannot be read, holds no times, or does not say what was measured.
     """
     lines = read_file(path, MAX_BYTES).splitlines()
     text = Text(path, lines)
     run = _Run()
+    runs = [run]
     version = ""
     rows: list[Row] = []
     for number, raw in enumerate(lines, 1):
@@ -81,13 +98,17 @@ def read(path: str, *, operation: str | None = None, gpus: int | None = None, no
             version = found[1] or _version(int(found[2]))
         mark = Mark(text, number, 1, 0)
         if (program := _PROGRAM.search(line)) and not _is_times(line):
-            run = _begun(run)
+            run = _begun(runs)
+            run.extent.heading(line)
             run.operation = _operation(program[1], mark, given=operation is not None)
         elif rank := _RANK.match(line.strip()):
-            run = _begun(run)
+            run = _begun(runs)
             run.ranks[int(rank[1])] = rank[2]
             run.gpu = rank[3].strip()
         elif line.lstrip().startswith("#"):
+            if _SIZES_OF_RUN in line:
+                run = _begun(runs)
+            run.extent.heading(line)
             names = line.strip().lstrip("#").split()
             if names[:3] == ["size", "count", "type"]:
                 run.columns = names
@@ -105,6 +126,7 @@ def read(path: str, *, operation: str | None = None, gpus: int | None = None, no
         elif _is_times(line):
             run.ended = True
             rows.append(_row(path, line.split(), run, mark, version, operation, gpus, nodes))
+            run.extent.time(rows[-1].bytes, rows[-1].gpus, mark)
     last = lines[-1].split() if lines else []
     if rows and last and len(last) < _CELLS and all(map(_SIZE.fullmatch, last[:2])):
         raise_errors(
@@ -125,12 +147,16 @@ def read(path: str, *, operation: str | None = None, gpus: int | None = None, no
                 help="save what all_reduce_perf and its siblings print, with the lines that begin with #",
             )
         )
+    if warnings is not None:
+        warnings.extend(cut for each in runs if (cut := each.extent.problem()) is not None)
     return rows
 
 
-def _begun(run: _Run) -> _Run:
+def _begun(runs: list[_Run]) -> _Run:
     """The run that a heading belongs to: a new one after lines with times."""
-    return _Run() if run.ended else run
+    if runs[-1].ended:
+        runs.append(_Run())
+    return runs[-1]
 
 
 def _is_times(line: str) -> bool:
@@ -284,10 +310,15 @@ def _check(cells: list[str], columns: list[str], seconds: float, size: int, mark
 
 
 def read_all(
-    paths: list[str], *, operation: str | None = None, gpus: int | None = None, nodes: int | None = None
+    paths: list[str],
+    *,
+    operation: str | None = None,
+    gpus: int | None = None,
+    nodes: int | None = None,
+    warnings: list[Diagnostic] | None = None,
 ) -> list[Row]:
-    """The rows of several files, without calls of 0 bytes."""
-    rows = [row for path in paths for row in read(path, operation=operation, gpus=gpus, nodes=nodes)]
+    """The rows of several files, without calls of 0 bytes; arguments are those of :func:`read`."""
+    rows = [row for path in paths for row in read(path, operation=operation, gpus=gpus, nodes=nodes, warnings=warnings)]
     return [row for row in rows if row.bytes > 0]
 
 

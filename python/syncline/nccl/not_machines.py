@@ -13,8 +13,8 @@ _IN_SHOTS = (
     "name a machine, and add `custom_all_reduce: vLLM` for all-reduces by kernels of that framework, in one shot or two"
 )
 _IN_EXPERTS = (
-    "name a machine: tokens go by NCCL's all-to-alls. `syncline.nccl.experts` has the measured times of DeepEP's "
-    "dispatch and combine"
+    "name a machine, and add `deepep: { tokens: 4096, experts: 8 }` for DeepEP's dispatches and combines in place of "
+    "all-to-alls"
 )
 _IN_SWITCHES = "name a machine, and add `sharp: true` for switches that sum, which NCCL's CollNet uses"
 

@@ -106,6 +106,7 @@ fn an_all_reduce_uses_all_interfaces_of_its_ring() {
                 kind: CollectiveKind::AllReduce,
                 bytes: Bytes(200_000),
                 blocking: false,
+                when: None,
             }));
             graph.after(inside, computed);
             graph.after(reduced, inside);

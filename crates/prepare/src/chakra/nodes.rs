@@ -109,7 +109,7 @@ impl TraceJob<'_> {
         })?;
         let successors = site.graph.successors(site.node).iter();
         let blocking = successors.clone().any(|&next| site.graph.ops()[next as usize].kind == NodeKind::Comp);
-        Ok(TaskKind::Collective { role, kind, bytes: Bytes(bytes), blocking })
+        Ok(TaskKind::Collective { role, kind, bytes: Bytes(bytes), blocking, when: None })
     }
 
     /// The axes for which `list`, a node's `involved_dim`, is true.

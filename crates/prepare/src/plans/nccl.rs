@@ -23,11 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics, Result};
 use syncline_engine::{CollectivePlan, GroupAxis, Pace, PhasePlan, SendPace};
-use syncline_nccl::{Algorithm as Choice, Call, Estimate, Group, Machine, Operation};
-use syncline_plan::{Algorithm, Composition, Grid, Phase, registry};
-use syncline_scenario::{Collectives, Framework, Nccl};
+use syncline_nccl::{Algorithm as Choice, Call, Estimate, Group, Machine, Operation, Phase};
+use syncline_plan::{Algorithm, Composition, Grid, Phase as PlanPhase, registry};
+use syncline_scenario::{Collectives, DeepEp, Framework, Nccl};
 use syncline_units::{Bytes, CollectiveKind, Extent, NpuId, Rate, Time};
-use syncline_workload::{Role, RoleId};
+use syncline_workload::{Role, RoleId, TaskKind};
 
 /// A fabric may be slower than the machine by this part before a warning says so.
 const TOLERANCE: f64 = 0.02;
@@ -171,7 +171,7 @@ fn uneven(nccl: &Nccl, role: &Role, members: &BTreeMap<u32, u32>) -> Diagnostics
 
 /// A phase of a plan before it is paced.
 struct Stage {
-    phase: Phase,
+    phase: PlanPhase,
     algorithm: Arc<dyn Algorithm>,
     /// Messages of a rank that follow one another.
     rounds: u32,
@@ -202,8 +202,9 @@ impl Planner<'_> {
         let element = self.element(bytes);
         let group = nodes.group;
         let call = Call { operation, bytes: bytes.0, element_bytes: element.min(8) as u8, group };
-        let Some(estimate) = nccl.estimate(&call) else {
-            return Err(no_network(nccl, role, group));
+        let estimate = match of.phase {
+            Some(phase) => of_deepep(nccl, role, &call, phase)?,
+            None => nccl.estimate(&call).ok_or_else(|| no_network(nccl, role, group))?,
         };
         let stages = self.stages(role, kind, &nodes, &estimate, &call);
         let whole = Extent::whole(bytes.0 / element);
@@ -273,22 +274,22 @@ impl Planner<'_> {
         let weights = weights(&nodes.parts);
         let phases = Composition::Hierarchical2nMerged.phases(kind, &grid);
         let few = ["ring", "direct"].map(|name| registry::by_name(name).expect("the library has it"));
-        let bytes = |phase: &Phase| {
+        let bytes = |phase: &PlanPhase| {
             let held = sizes[..phase.cut].iter().map(|&size| f64::from(size)).product::<f64>();
             let size = f64::from(phase.size);
             let passes = if phase.kind == CollectiveKind::AllReduce { 2.0 } else { 1.0 };
             call.bytes as f64 / held * passes * (size - 1.0) / size
         };
-        let rounds = |phase: &Phase, ring: bool| {
+        let rounds = |phase: &PlanPhase, ring: bool| {
             let once = if ring { phase.size - 1 } else { 1 };
             once * if phase.kind == CollectiveKind::AllReduce { 2 } else { 1 }
         };
-        let is_far = |phase: &&Phase| nodes.parts[phase.axis].far;
-        let sum = |far: bool, of: &dyn Fn(&Phase) -> f64| {
+        let is_far = |phase: &&PlanPhase| nodes.parts[phase.axis].far;
+        let sum = |far: bool, of: &dyn Fn(&PlanPhase) -> f64| {
             phases.iter().filter(|phase| is_far(phase) == far).map(of).sum::<f64>()
         };
         let parts = estimate.parts;
-        let stage = |&phase: &Phase| {
+        let stage = |&phase: &PlanPhase| {
             let part = nodes.parts[phase.axis];
             let (axis, weight) = (role.axes[part.axis], weights[phase.axis]);
             let (rate, link_latency_s) = self.link(role, weight, phase.size);
@@ -305,6 +306,8 @@ impl Planner<'_> {
                 | Choice::Sends
                 | Choice::OneShot
                 | Choice::TwoShots
+                | Choice::Dispatch
+                | Choice::Combine
                 | Choice::Local => false,
             };
             let (latency_s, transfer_s) = match part.far {
@@ -313,6 +316,7 @@ impl Planner<'_> {
             };
             let all_bytes = sum(part.far, &bytes);
             let all_rounds = sum(part.far, &|phase| f64::from(rounds(phase, ring)));
+            let deepep = self.context.spec.nccl.as_ref().and_then(|nccl| nccl.deepep.as_ref());
             let wire = match (part.far, estimate.algorithm) {
                 (true, _) => parts.far_bytes / f64::from(call.group.gpus_per_node) / all_bytes,
                 (false, Choice::Nvls | Choice::NvlsTree) => {
@@ -321,6 +325,9 @@ impl Planner<'_> {
                 // Each GPU reads the vectors of all others.
                 (false, Choice::OneShot) => {
                     call.bytes as f64 * (f64::from(call.group.gpus_per_node) - 1.0) / all_bytes
+                }
+                (false, Choice::Dispatch | Choice::Combine) => {
+                    deepep.map_or(1.0, |deepep| deepep.routing.near_factor(call.group))
                 }
                 (false, _) => 1.0,
             };
@@ -385,6 +392,64 @@ fn weights(parts: &[Part]) -> Vec<u32> {
         own
     };
     parts.iter().map(next).collect()
+}
+
+/// What `DeepEP` does with an all-to-all of a group's role: dispatches or combines. Nothing if NCCL carries it out.
+///
+/// # Errors
+/// The all-to-all belongs to no layer, and the scenario does not say which it is; the bytes are fewer than the tokens.
+pub(super) fn phase(spec: &Collectives, role: &Role, task: &TaskKind) -> Result<Option<Phase>> {
+    let (Some(DeepEp { routing, group, phase, .. }), &TaskKind::Collective { kind, bytes, when, .. }) =
+        (spec.nccl.as_ref().and_then(|nccl| nccl.deepep.as_ref()).as_ref(), task)
+    else {
+        return Ok(None);
+    };
+    let own = group.as_ref().is_none_or(|group| *group == role.name);
+    if kind != CollectiveKind::AllToAll || !own || role.size() < 2 {
+        return Ok(None);
+    }
+    let copies = u64::from(routing.tokens) * u64::from(routing.experts);
+    if bytes.0 < copies {
+        return Err(Diagnostic::error(Code::BadValue, "an all-to-all has fewer bytes than copies of tokens")
+            .key("collectives.deepep.tokens")
+            .found(format!(
+                "{} tokens with {} experts each, and {bytes} in group `{}`",
+                routing.tokens, routing.experts, role.name
+            ))
+            .help("an all-to-all has the bytes of a token times `tokens` times `experts`")
+            .into());
+    }
+    let of_layer = when.map(|when| if when.provides() { Phase::Dispatch } else { Phase::Combine });
+    of_layer.or(*phase).map(Some).ok_or_else(|| {
+        Diagnostic::error(Code::MissingKey, "nothing says whether this all-to-all is a dispatch or a combine")
+            .key("collectives.deepep.phase")
+            .found(format!("an all-to-all of group `{}` that belongs to no layer", role.name))
+            .allowed("dispatch, combine")
+            .help("add `phase: dispatch` or `phase: combine` to `deepep`")
+            .into()
+    })
+}
+
+/// The time of a dispatch or a combine.
+fn of_deepep(nccl: &Nccl, role: &Role, call: &Call, phase: Phase) -> Result<Estimate> {
+    let deepep = nccl.deepep.as_ref().expect("a phase follows from it");
+    let measured = deepep.exchanges.iter().filter(|each| each.phase == phase);
+    if let Some(each) = measured.clone().find(|each| each.is_of(call.group)) {
+        return Ok(deepep.routing.estimate(&each.constants, phase, call));
+    }
+    let shape = |gpus: u32, nodes: u32| format!("{gpus} GPUs on {}", counted(nodes, "node"));
+    let allowed: Vec<String> = measured.map(|each| shape(each.gpus, each.nodes)).collect();
+    let Group { gpus_per_node, nodes, .. } = call.group;
+    Err(Diagnostic::error(Code::BadGroup, "DeepEP was not measured with groups of this shape")
+        .key("collectives.deepep")
+        .found(format!("group `{}`: {}", role.name, shape(gpus_per_node * nodes, nodes)))
+        .allowed(allowed.join(", "))
+        .help("change the axis of experts, or remove `deepep`: NCCL's all-to-alls have all shapes")
+        .into())
+}
+
+fn counted(count: u32, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn no_network(nccl: &Nccl, role: &Role, group: Group) -> Diagnostics {
@@ -454,6 +519,17 @@ pub(super) fn warnings(
                     kernels.gpus
                 ))
                 .help("remove it; all collectives take the times of NCCL"),
+        );
+    }
+    let by_deepep = |call: &NcclCall| matches!(call.estimate.algorithm, Choice::Dispatch | Choice::Combine);
+    if let Some(deepep) = &nccl.deepep
+        && !calls.iter().flatten().any(by_deepep)
+    {
+        let of = deepep.group.as_ref().map_or_else(String::new, |group| format!(" of group `{group}`"));
+        warnings.push(
+            Diagnostic::warning(Code::BadValue, format!("the job has no all-to-all{of} for DeepEP"))
+                .key("collectives.deepep")
+                .help("remove it, or name another `group`; `syncline show plan` lists the job's collectives"),
         );
     }
     if !unknown.is_empty() {

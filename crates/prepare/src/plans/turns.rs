@@ -97,7 +97,7 @@ impl Planner<'_> {
             let role = &workload.roles[id.index()];
             let sizes: Vec<u32> = role.axes.iter().map(|axis| axis.size).collect();
             let chunks = self.chunk_count(role, kind, bytes);
-            let of = Collective { role, id, kind, bytes, chunks };
+            let of = Collective { role, id, kind, bytes, chunks, phase: None };
             Some(Demand { of, grid: Grid::new(&sizes)?, times, quickest: 0 })
         };
         times

@@ -170,6 +170,7 @@ impl<'a> JobBuilder<'a> {
                         kind,
                         bytes: Bytes(bytes),
                         blocking: false,
+                        when: None,
                     }));
                     tasks.after(reduced, last);
                     last = reduced;

@@ -12,7 +12,7 @@ from syncline import _core
 from syncline.cli.commands.options import network_rate
 from syncline.input.problem import bad_value, nearest, require_writable
 from syncline.terminal.prose import lines
-from syncline.terminal.streams import console, say, show, show_json
+from syncline.terminal.streams import console, print_diagnostics, say, show, show_json
 from syncline.terminal.table import of_numbers
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from syncline.errors import Diagnostic
     from syncline.nccl.machine import Errors, Machine
     from syncline.nccl.rows import Row
 
@@ -56,7 +57,12 @@ def calibrate(options: CalibrateOptions) -> int:
     name = options.name or nccl_tests.stem(options.files)
     out = options.out or f"{name}.yaml"
     require_writable(out, force=options.force)
-    rows = nccl_tests.read_all(options.files, operation=options.operation, gpus=options.gpus, nodes=options.nodes)
+    cut: list[Diagnostic] = []
+    rows = nccl_tests.read_all(
+        options.files, operation=options.operation, gpus=options.gpus, nodes=options.nodes, warnings=cut
+    )
+    if not options.as_json:
+        print_diagnostics(cut)
     software = sorted({row.software for row in rows})
     machine = calibration.calibrate(
         rows,
@@ -72,7 +78,7 @@ def calibrate(options: CalibrateOptions) -> int:
     machine.save(out)
     if options.as_json:
         content = machine.content.model_dump(by_alias=True, exclude_none=True)
-        show_json({"exit_status": 0, "file": out, "machine": content})
+        show_json({"exit_status": 0, "file": out, "machine": content, "diagnostics": cut})
     else:
         show(*_screen(machine, rows, console().width))
     if not options.quiet:
