@@ -47,7 +47,8 @@ def megatron(
         list[str],
         typer.Argument(
             metavar="SCRIPT",
-            help="A shell script that starts Megatron-LM, a file of arguments, or the arguments themselves after --.",
+            help="A shell script that starts Megatron-LM, a file of arguments, YAML with them below MODEL_ARGS, or the "
+            "arguments themselves after --.",
         ),
     ],
     out: Out,
@@ -56,7 +57,9 @@ def megatron(
     vocab: Vocab = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="A variable that the script is given. May be repeated."),
+        typer.Option(
+            "--env", metavar="NAME=VALUE", help="A variable that the script or YAML file is given. May be repeated."
+        ),
     ] = None,
     ignore: Ignore = None,
     force: Force = False,

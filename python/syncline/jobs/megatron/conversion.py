@@ -1,4 +1,4 @@
-"""Converts jobs of Megatron-LM into job files: scripts, files of arguments, and arguments themselves."""
+"""Converts jobs of Megatron-LM into job files: scripts, files of arguments, also in YAML, and arguments themselves."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from syncline.jobs.launch.script import read_script
 from syncline.jobs.launch.words import of_arguments, of_text
 from syncline.jobs.megatron.arguments import arguments, parse
 from syncline.jobs.megatron.mapping import map_settings
+from syncline.jobs.megatron.yaml_arguments import of_yaml
 from syncline.jobs.settings import Settings
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ def convert_megatron(
 ) -> Converted:
     """The job file of a script of this path, of a file of arguments, or of arguments, of which the first has dashes.
 
+    A ``.yaml`` file has its arguments below ``MODEL_ARGS``.
+
     :param gpus: the number of accelerators; without it, as the script launches them.
     :param accelerator: their name; without it, H100.
     :param vocab: the size of the vocabulary, where only the tokenizer knows it.
@@ -46,11 +49,15 @@ def convert_megatron(
     :raises SynclineError: with all arguments that cannot be used, each with its place.
     """
     said, name, origin, mark = "", "job", "arguments of Megatron-LM", None
+    off: list[str] = []
     if len(source) == 1 and not source[0].startswith("--"):
         path = source[0]
         name, origin = Path(path).stem, Path(path).name
         text = read_file(path)
-        if _only_arguments(text):
+        if path.endswith((".yaml", ".yml")):
+            read = of_yaml(path, environment or {})
+            words, off = list(read.words), list(read.off)
+        elif _only_arguments(text):
             words = of_text(text, path)
         else:
             started = launch(read_script(path, environment or {}), path, STARTS)
@@ -71,7 +78,7 @@ def convert_megatron(
         NOT_MODELLED: settings.rest(lambda each: each not in arguments().without_effect),
         AS_ASKED: [each.said for each in parsed.ignored],
         REPEATED: [each.said for each in parsed.repeated],
-        WITHOUT_EFFECT: settings.rest(lambda each: each in arguments().without_effect),
+        WITHOUT_EFFECT: [*settings.rest(lambda each: each in arguments().without_effect), *off],
     }
     return convert(name, origin, settings, lists, problems)
 
