@@ -12,22 +12,22 @@ import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.clusters import network
 from syncline.clusters.given import Given
 from syncline.clusters.network import Host, Network
 from syncline.clusters.nodes import Made, text
+from syncline.clusters.printed import TextReader
 from syncline.codes import Code
-from syncline.input.problem import raise_errors, shown
+from syncline.input.problem import raise_errors
 from syncline.quantity import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from syncline.clusters.printed import Printed
-    from syncline.errors import Diagnostic
 
 _TAKEN = ("--by-link", "--latency", "--scale-up-latency", "--pcie-latency")
 """Options that change what the text says."""
@@ -202,12 +202,8 @@ def _time(picoseconds: int) -> str:
     return f"{(Decimal(picoseconds) / _PS[unit]).normalize():f}{unit}"
 
 
-class _Reader:
+class _Reader(TextReader):
     """Reads lines, and checks what they say together."""
-
-    def __init__(self, printed: Printed) -> None:
-        self.printed = printed
-        self.problems: list[Diagnostic] = []
 
     def read(self) -> _Topology:
         """The whole text."""
@@ -240,8 +236,7 @@ class _Reader:
                 allowed=f"the numbers from {gpus} to {vertices - 1}: GPUs have those before",
             )
         links, lossy = self.links(lines, vertices, gpus)
-        if self.problems:
-            raise_errors(*self.problems)
+        self.raise_problems()
         if not links:
             self.stop("the text has no links", 1)
         if len(links) != count:
@@ -256,42 +251,35 @@ class _Reader:
             fields = line.split()
             if not fields:
                 continue
-            if len(self.problems) >= _MAX_PROBLEMS:
+            if self.full:
                 break
             if len(fields) != 5:
-                self.wrong("a link has five fields", number, line, line.strip(), _LINK)
+                self.wrong_part("a link has five fields", number, line, line.strip(), _LINK)
                 continue
             ends = [int(each) if each.isascii() and each.isdigit() and len(each) < 10 else -1 for each in fields[:2]]
             bad = next((at for at, end in enumerate(ends) if not 0 <= end < vertices), None)
             rate, latency = _rate(fields[2]), _latency(fields[3])
             error = _error_rate(fields[4])
             if bad is not None:
-                self.wrong("no such vertex", number, line, fields[bad], f"0 to {vertices - 1}")
+                self.wrong_part("no such vertex", number, line, fields[bad], f"0 to {vertices - 1}")
             elif max(ends) < gpus or ends[0] == ends[1]:
-                self.wrong("a link joins a GPU and a switch, or two switches", number, line, line.strip(), _LINK)
+                self.wrong_part("a link joins a GPU and a switch, or two switches", number, line, line.strip(), _LINK)
             elif rate is None:
-                self.wrong("not a rate", number, line, fields[2], "a rate above zero, such as 400Gbps")
+                self.wrong_part("not a rate", number, line, fields[2], "a rate above zero, such as 400Gbps")
             elif latency is None:
-                self.wrong("not a latency", number, line, fields[3], "a time, such as 0.0005ms")
+                self.wrong_part("not a latency", number, line, fields[3], "a time, such as 0.0005ms")
             elif error is None:
-                self.wrong("not an error rate", number, line, fields[4], "a number from 0 to 1")
+                self.wrong_part("not an error rate", number, line, fields[4], "a number from 0 to 1")
             else:
                 lossy += error > 0
                 links.append(_Link(min(ends), max(ends), rate, latency, number))
         return links, lossy
 
-    def wrong(self, message: str, number: int, line: str, found: str, allowed: str) -> None:
-        """Collects an error."""
-        at = (number, line.index(found) + 1, len(found))
-        self.problems.append(self.printed.wrong(message, at, found=shown(found), allowed=allowed))
-
-    def stop(self, message: str, number: int, found: str | None = None, allowed: str | None = None) -> NoReturn:
-        """Raises an error after which reading cannot go on."""
-        raise_errors(self.printed.wrong(message, (number, 1, 1), found=found, allowed=allowed))
+    def wrong_part(self, message: str, number: int, line: str, part: str, allowed: str) -> None:
+        """Collects an error about a part of a line."""
+        self.wrong(message, (number, line.index(part) + 1), part, allowed=allowed)
 
 
-_MAX_PROBLEMS = 20
-"""Most errors reported one by one."""
 _FIRST = "vertices, GPUs of a server, NVSwitches, other switches, links, type of the GPUs: 41 8 1 9 80 H100"
 _LINK = "two numbers, rate, latency and error rate: 0 32 2880Gbps 0.000025ms 0"
 

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from syncline.clusters.hostlists import HostListError, expand
 from syncline.clusters.network import Host, Network
+from syncline.clusters.printed import TextReader
 from syncline.codes import Code
-from syncline.input.problem import nearest, raise_errors, shown
+from syncline.input.problem import nearest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from syncline.clusters.given import Given
     from syncline.clusters.printed import Printed
-    from syncline.errors import Diagnostic
 
 _PAIR = re.compile(r"([A-Za-z]+)\s*=\s*(\S+)")
 _KEYS = {
@@ -82,12 +82,8 @@ def read(printed: Printed, given: Given) -> Network:
     return Network(hosts, ["network"], {}, blocks={host: each.name.text for each in blocks for host in each.hosts})
 
 
-class _Reader:
+class _Reader(TextReader):
     """Reads lines, and checks what they say together."""
-
-    def __init__(self, printed: Printed) -> None:
-        self.printed = printed
-        self.problems: list[Diagnostic] = []
 
     def read(self) -> tuple[list[_Entry], list[_Entry]]:
         """The switches and the blocks."""
@@ -101,7 +97,9 @@ class _Reader:
             entry = self.entry(kind, values)
             if entry.name.text in known:
                 first = known[entry.name.text].name.line
-                self.wrong(f"a second line of {entry.name.text}", entry.name, notes=[f"the first is line {first}"])
+                self.wrong_value(
+                    f"a second line of {entry.name.text}", entry.name, notes=[f"the first is line {first}"]
+                )
             known.setdefault(entry.name.text, entry)
         self.raise_problems()
         if blocks:
@@ -122,7 +120,9 @@ class _Reader:
             if rest.strip():
                 column = len(rest) - len(rest.lstrip()) + 1
                 word = _Value(rest.split()[0], number, column)
-                self.wrong("not of the form KEY=VALUE", word, help="write it like SwitchName=leaf1 Nodes=gpu[001-016]")
+                self.wrong_value(
+                    "not of the form KEY=VALUE", word, help="write it like SwitchName=leaf1 Nodes=gpu[001-016]"
+                )
             elif found:
                 yield found
 
@@ -133,10 +133,12 @@ class _Reader:
         if key not in allowed:
             names = [_NAMES[each] for each in allowed]
             near = nearest(pair[1], names)
-            self.wrong("a key that does not belong here", place, allowed=", ".join(names) or "no other key", near=near)
+            self.wrong_value(
+                "a key that does not belong here", place, allowed=", ".join(names) or "no other key", near=near
+            )
             self.raise_problems()
         if key in found:
-            self.wrong(f"{pair[1]} is given twice", place)
+            self.wrong_value(f"{pair[1]} is given twice", place)
         found[key] = _Value(pair[2], line, pair.start(2) + 1)
 
     def entry(self, kind: str, values: dict[str, _Value]) -> _Entry:
@@ -148,7 +150,7 @@ class _Reader:
         )
         if not hosts and not below:
             keys = "Nodes or Switches" if kind == "switchname" else "Nodes"
-            self.wrong(f"{name.text} has nothing below it", name, help=f"add {keys}")
+            self.wrong_value(f"{name.text} has nothing below it", name, help=f"add {keys}")
         return _Entry(name, hosts, below)
 
     def expanded(self, value: _Value) -> list[str]:
@@ -166,7 +168,9 @@ class _Reader:
         for block in blocks:
             for host in block.hosts:
                 if host in first:
-                    self.wrong(f"{host} is in two blocks", block.name, found=f"{first[host]} and {block.name.text}")
+                    self.wrong_value(
+                        f"{host} is in two blocks", block.name, found=f"{first[host]} and {block.name.text}"
+                    )
                 first.setdefault(host, block.name.text)
         self.raise_problems()
 
@@ -182,9 +186,9 @@ class _Reader:
             for name, value in entry.below:
                 if name not in number:
                     near = nearest(name, number) if len(number) < 10_000 else None
-                    self.wrong("a switch that has no line", value, found=name, near=near)
+                    self.wrong_value("a switch that has no line", value, found=name, near=near)
                 elif number[name] == at:
-                    self.wrong(f"{name} is below itself", value)
+                    self.wrong_value(f"{name} is below itself", value)
                 else:
                     cables[min(at, number[name]), max(at, number[name])] = Counter()
         self.raise_problems()
@@ -196,7 +200,7 @@ class _Reader:
                 cables[a, b][uplinks[max(0, min(level, len(uplinks)) - 1)]] = 1
         return network
 
-    def wrong(
+    def wrong_value(
         self,
         message: str,
         value: _Value,
@@ -207,21 +211,16 @@ class _Reader:
         help: str | None = None,
         notes: Iterable[str] = (),
     ) -> None:
-        """Records an error."""
-        at = (value.line, value.column, len(value.text))
-        made = self.printed.wrong(
+        """Collects an error about a value."""
+        at = (value.line, value.column)
+        self.wrong(
             message,
             at,
+            value.text,
             code=Code.BAD_VALUE,
-            found=shown(found or value.text),
+            found=found,
             allowed=allowed,
             nearest=near,
             help=help,
             notes=notes,
         )
-        self.problems.append(made)
-
-    def raise_problems(self) -> None:
-        """Raises all errors so far, if there are any."""
-        if self.problems:
-            raise_errors(*self.problems[:50])

@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
 
-from syncline.clusters.printed import Printed
-from syncline.input.problem import nearest, raise_errors, shown
+from syncline.clusters.printed import Printed, TextReader
+from syncline.input.problem import nearest
 from syncline.input.source import read_file
-
-if TYPE_CHECKING:
-    from syncline.errors import Diagnostic
 
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 MICRO = "MICRO"
@@ -46,7 +42,6 @@ GROUPS = ("", "_EP", "_DP_EP")
 """What follows the name of a collective: nothing for the group of the pass, experts, ranks that hold the same ones."""
 _WORDS = tuple(kind + group for kind in COLLECTIVES for group in GROUPS)
 _MAX_BYTES = 256 * 1024 * 1024
-_MAX_PROBLEMS = 20
 _FIELDS = "name, -1, then three times nanoseconds, collective and bytes, then nanoseconds"
 
 
@@ -120,12 +115,8 @@ def read(printed: Printed) -> Workload:
     return _Reader(printed).read()
 
 
-class _Reader:
+class _Reader(TextReader):
     """Reads lines, and collects errors."""
-
-    def __init__(self, printed: Printed) -> None:
-        self.printed = printed
-        self.problems: list[Diagnostic] = []
 
     def read(self) -> Workload:
         """The whole text."""
@@ -137,12 +128,11 @@ class _Reader:
         layers: list[Layer] = []
         wanted = self.number(at, count, count.strip(), 1)
         for number, line in rest:
-            if len(self.problems) >= _MAX_PROBLEMS:
+            if self.full:
                 break
             if (layer := self.layer(number, line)) is not None:
                 layers.append(layer)
-        if self.problems:
-            raise_errors(*self.problems)
+        self.raise_problems()
         if len(layers) != wanted:
             self.stop("there are not as many layers as the text says", at, str(len(layers)), str(wanted))
         return Workload(self.printed, policy, layers, **numbers)
@@ -161,23 +151,23 @@ class _Reader:
         for (name, start), (value, place) in zip(spans[::2], spans[1::2], strict=False):
             if name in _RECOMPUTED:
                 if value != "0":
-                    self.wrong("layers that are computed again are not simulated", 1, place, value, "0")
+                    self.wrong("layers that are computed again are not simulated", (1, place + 1), value, allowed="0")
             elif name in DEGREES:
                 least = 0 if name in ("pp_comm", "model_parallel_NPU_group") else 1
                 numbers[DEGREES[name]] = self.number(1, line, value, least, place)
             else:
-                near = nearest(name, DEGREES)
-                self.wrong("unknown name in the first line", 1, start, name, ", ".join((*DEGREES, *_RECOMPUTED)), near)
+                known, near = ", ".join((*DEGREES, *_RECOMPUTED)), nearest(name, DEGREES)
+                self.wrong("unknown name in the first line", (1, start + 1), name, allowed=known, nearest=near)
         if len(spans) % 2:
             name, start = spans[-1]
-            self.wrong("a number is missing", 1, start, name, f"{name}: and a number")
+            self.wrong("a number is missing", (1, start + 1), name, allowed=f"{name}: and a number")
         return policy, numbers
 
     def layer(self, number: int, line: str) -> Layer | None:
         """The layer of a line; None if it is malformed."""
         fields = [(found[0], found.start()) for found in re.finditer(r"\S+", line)]
         if len(fields) != 12:
-            self.wrong("a layer has twelve fields", number, 0, f"{len(fields)} fields", _FIELDS)
+            self.wrong("a layer has twelve fields", (number, 1), f"{len(fields)} fields", allowed=_FIELDS)
             return None
         before = len(self.problems)
         forward, input_grad, weight_grad = (self.computation(number, line, *fields[at : at + 3]) for at in (2, 5, 8))
@@ -197,7 +187,8 @@ class _Reader:
             return Pass(ns)
         kind = next((each for each in COLLECTIVES if word.startswith(each) and word[len(each) :] in GROUPS), None)
         if kind is None:
-            self.wrong("unknown collective", number, place, word, "NONE, " + ", ".join(_WORDS), nearest(word, _WORDS))
+            known = "NONE, " + ", ".join(_WORDS)
+            self.wrong("unknown collective", (number, place + 1), word, allowed=known, nearest=nearest(word, _WORDS))
             return Pass(ns)
         return Pass(ns, COLLECTIVES[kind], word[len(kind) :], amount)
 
@@ -205,14 +196,6 @@ class _Reader:
         """A whole number, which AICB may write as ``4096.0``."""
         if re.fullmatch(r"\d{1,18}(\.0*)?", word) and int(word.split(".")[0]) >= least:
             return int(word.split(".")[0])
-        self.wrong("not a whole number", number, place or line.find(word), word, f"a whole number from {least}")
+        at = (number, (place or line.find(word)) + 1)
+        self.wrong("not a whole number", at, word, allowed=f"a whole number from {least}")
         return least
-
-    def wrong(self, message: str, number: int, place: int, found: str, allowed: str, near: str | None = None) -> None:
-        """Collects an error."""
-        at = (number, place + 1, len(found))
-        self.problems.append(self.printed.wrong(message, at, found=shown(found), allowed=allowed, nearest=near))
-
-    def stop(self, message: str, number: int, found: str | None = None, allowed: str | None = None) -> NoReturn:
-        """Raises an error after which reading cannot go on."""
-        raise_errors(self.printed.wrong(message, (number, 1, 1), found=found, allowed=allowed))
