@@ -13,7 +13,7 @@ from syncline.jobs.launch.words import Word
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from syncline.jobs.launch.script import Command, Script
+    from syncline.jobs.launch.commands import Command, Script
 
 _NODES = ("--nnodes", "--nodes", "-N", "--num_nodes", "--num-nodes")
 _EACH = (

@@ -12,7 +12,7 @@ from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.problem import error, nearest
 from syncline.input.source import from_file
-from syncline.jobs.launch.script import reason
+from syncline.jobs.launch.expansions import reason
 from syncline.jobs.settings import Setting
 
 if TYPE_CHECKING:
