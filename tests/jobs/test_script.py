@@ -38,6 +38,7 @@ SNIPPETS = [
     "while [[ $# -gt 0 ]]; do A=$1; shift; done\nA=${A:-none}\ntorchrun $A",
     'A="x"\nB="$A y"\nC="${B} z"\ntorchrun "$C" $C',
     'A=(1)\nif [ -n "${K}" ]; then A+=(2); fi\ntorchrun ${A[@]}',
+    'A=(--x 1 "--y 2")\nB="z ${A[@]}"\ntorchrun $B',
     LLAMA_70B,
     MIXTRAL.replace("sh -c", ""),
 ]
@@ -106,6 +107,27 @@ def test_sourced_and_submitted_files_are_followed(tmp_path):
     found = launch(script, "train.sh", ["--num-layers"])
     assert [each.text for each in found.arguments] == ["--num-layers", "12"]
     assert found.gpus == 32
+
+
+def test_lines_that_are_given_to_the_batch_system_are_followed(tmp_path):
+    """As ``examples/megatron_fsdp/sbatch_mfsdp_deepseek_v3.sh`` of Megatron-LM submits its job."""
+    text = """ARGS=(
+    --num-layers ${LAYERS:-61}
+)
+COMMAND="
+cd /opt;
+python /opt/pretrain_gpt.py ${ARGS[@]}"
+sbatch <<EOF
+#!/bin/bash
+#SBATCH --nodes=128
+#SBATCH --ntasks-per-node=8
+srun -l bash -x -c "${COMMAND}" 2>&1 | tee \\${SLURM_JOB_ID}.log
+EOF
+"""
+    found = launch(followed(tmp_path, text), "train.sh", ["--num-layers"])
+    assert [(each.text, each.mark.line) for each in found.arguments] == [("--num-layers", 2), ("61", 2)]
+    assert found.gpus == 1024
+    assert not followed(tmp_path, "cat <<EOF\ntorchrun --x 1\nEOF").commands[0].words[1:]
 
 
 def test_slurm_tells_the_number_of_accelerators(tmp_path):

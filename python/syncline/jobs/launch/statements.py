@@ -16,7 +16,7 @@ from syncline.jobs.launch.commands import Command, Script, batch_options, option
 from syncline.jobs.launch.conditions import TESTS, Conditions
 from syncline.jobs.launch.expansions import Array, Expansions
 from syncline.jobs.launch.nodes import Source, assignments, clauses, text
-from syncline.jobs.launch.values import Break, Part, Value, split, splitting, text_of, unknown_of, word
+from syncline.jobs.launch.values import Break, Part, Value, joined, split, splitting, text_of, unknown_of, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -98,7 +98,9 @@ class Statements:
             case "for_statement" | "c_style_for_statement" | "while_statement":
                 self.maybe(node, "a loop", [node.child_by_field_name("body")])
             case "redirected_statement":
-                self.run(each for each in [node.child_by_field_name("body")] if each is not None)
+                body = node.child_by_field_name("body")
+                if not self.here(body, node):
+                    self.run([] if body is None else [body])
             case "pipeline" | "compound_statement" | "do_group" | "subshell" | "negated_command" | "else_clause":
                 self.run(node.children)
             case "ERROR":
@@ -127,7 +129,7 @@ class Statements:
             self.values.variables[name] = [*self.values.variables.get(name, []), *made] if adds else made
             return
         else:
-            made = [tuple(each for each in self.values.expand(value) if isinstance(each, Part))]
+            made = [joined(self.values.expand(value))]
         if adds:
             old = self.values.variables.get(name, [()])
             made = [(*old[0], *made[0]), *old[1:]]
@@ -135,14 +137,7 @@ class Statements:
 
     def command(self, node: Node) -> None:
         """Notes a command, or follows what the shell itself does."""
-        said: list[Part | Break] = []
-        for each in node.children:
-            if each.type == "variable_assignment":
-                continue
-            inside = each.children[0] if each.type == "command_name" and each.children else each
-            if inside.type not in _REDIRECTIONS:
-                said += [*self.values.expand(inside), Break()]
-        values = _unfolded(list(split(said)))
+        values = _unfolded(list(split(self.words(node))))
         found = tuple(word(each) for each in values)
         if not found:
             return
@@ -162,6 +157,34 @@ class Statements:
             return
         else:
             self.found.commands.append(Command(found, self.values.source.mark(node), self.certain))
+
+    def words(self, node: Node) -> list[Part | Break]:
+        """The parts of a command's words."""
+        said: list[Part | Break] = []
+        for each in node.children:
+            if each.type == "variable_assignment":
+                continue
+            inside = each.children[0] if each.type == "command_name" and each.children else each
+            if inside.type not in _REDIRECTIONS:
+                said += [*self.values.expand(inside), Break()]
+        return said
+
+    def here(self, body: Node | None, node: Node) -> bool:
+        """Follows the lines that a statement gives to a shell or to the batch system (``sbatch <<EOF``), if it does."""
+        found = next((each for each in node.children if each.type == "heredoc_redirect"), None)
+        inside = None if found is None else next((each for each in found.children if each.type == "heredoc_body"), None)
+        if body is None or body.type != "command" or inside is None or self.depth >= MAX_SOURCED:
+            return False
+        words = tuple(word(each) for each in split(self.words(body)))
+        if not words or words[0].text not in _STARTERS or any(not each.text.startswith("-") for each in words[1:]):
+            return False
+        self.found.batch |= options(words)
+        # What the shell would fill in has the same value where the lines are followed.
+        lines = text(inside).replace("\\$", "$")
+        self.depth += 1
+        self.file(self.values.source.text.file, "\n" * inside.start_point[0] + lines)
+        self.depth -= 1
+        return True
 
     def follow(self, path: Word) -> None:
         """Follows a sourced file."""

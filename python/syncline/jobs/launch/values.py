@@ -51,6 +51,17 @@ class Break:
     """The end of an element of an array within a word."""
 
 
+def joined(parts: Iterable[Part | Break]) -> Value:
+    """The value of parts as one text, in which a blank stands between elements of an array."""
+    found: list[Part] = []
+    for part in parts:
+        if isinstance(part, Part):
+            found.append(part)
+        elif found:
+            found.append(Part(" ", found[-1].mark))
+    return tuple(found)
+
+
 def text_of(value: Value) -> str:
     """The text of a value; unknown parts are empty."""
     return "".join(each.joined for each in value)
