@@ -30,6 +30,8 @@ SNIPPETS = [
     'A=x\nif [[ "$A" == "y" ]] || [[ -z "$B" ]]; then C=1; else C=2; fi\ntorchrun $C',
     "A=70b\ncase $A in 7b|8b) L=32;; 70*) L=80;; *) L=1;; esac\ntorchrun $L",
     '[ -n "$A" ] && B=1\n[ -z "$A" ] && C=2\ntorchrun x$B y$C',
+    "true || exit 1\ntorchrun --x 1",
+    "mkdir -p /tmp || { echo wrong; exit 1; }\ntrue && A=1\ntorchrun --x $A",
     'S=" --a 1 \\\n  --b ${A:-2} "\ntorchrun $S --c',
     "f() { torchrun $1 $2; }\nA=5\nf --x $A",
     "export A=1 B=2\ntorchrun $A$B",

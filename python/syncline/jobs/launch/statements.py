@@ -261,10 +261,15 @@ class Statements:
         """Follows ``a && b`` and ``a || b``."""
         left, right = node.children[0], node.children[-1]
         holds = self.conditions.test(left) if left.type in TESTS else None
-        if left.type not in TESTS:
-            self.run([left, right])
-            return
         wanted = any(each.type == "&&" for each in node.children)
+        if left.type not in TESTS:
+            self.run([left])
+            # A command may fail, and is meant not to.
+            if wanted:
+                self.run([right])
+            else:
+                self.maybe(node, f"whether `{text(left)[:60]}` fails", [right])
+            return
         if holds is None:
             self.maybe(node, f"the condition `{text(left)[:60]}`", [right])
         elif holds == wanted:
