@@ -51,6 +51,7 @@ def seconds(job, operation, size, ranks):
         {"data": 16, "expert": 16},
         {"data": 16, "expert": 8},
         {"data": 16, "expert": 4},
+        {"data": 64, "expert": 16},
         {"tensor": 2, "data": 8, "expert": 16, "sequence_parallel": True},
         {"data": 8, "expert": 8, "recompute": "full"},
         {"data": 8, "expert": 8, "recompute": "selective", "recompute_modules": ["moe"]},

@@ -84,25 +84,32 @@ pub(crate) struct Obstacles {
     pub why: String,
     /// Whether it is a reason that blocks differ in length.
     pub uneven: bool,
+    /// Whether it is a reason that shared links have no latency.
+    pub no_latency: bool,
 }
 
 impl Obstacles {
     /// The obstacles of axes, given by name: `some ranks are slow (ring, fc)`.
     pub(crate) fn of_axes<'a>(axes: impl Iterator<Item = (Obstacle, &'a str)>) -> Self {
-        let (mut of, mut uneven) = (BTreeMap::<&str, Vec<&str>>::new(), false);
+        let (mut of, mut uneven, mut no_latency) = (BTreeMap::<&str, Vec<&str>>::new(), false, false);
         for (obstacle, axis) in axes {
             of.entry(obstacle.reason()).or_default().push(axis);
             uneven |= obstacle == Obstacle::UnevenData;
+            no_latency |= obstacle == Obstacle::NoLatency;
         }
         let clauses: Vec<String> =
             of.into_iter().map(|(why, axes)| format!("{why} ({})", axes.join(", "))).collect();
-        Self { why: clauses.join("; "), uneven }
+        Self { why: clauses.join("; "), uneven, no_latency }
     }
 }
 
 impl From<Obstacle> for Obstacles {
     /// An obstacle to turning any axis.
     fn from(obstacle: Obstacle) -> Self {
-        Self { why: obstacle.reason().to_owned(), uneven: obstacle == Obstacle::UnevenData }
+        Self {
+            why: obstacle.reason().to_owned(),
+            uneven: obstacle == Obstacle::UnevenData,
+            no_latency: obstacle == Obstacle::NoLatency,
+        }
     }
 }

@@ -16,6 +16,9 @@ use syncline_scenario::{NetworkSettings, Scenario};
 use syncline_units::Time;
 use syncline_workload::{TaskKind, Work, Workload, matching};
 
+/// What to change where shared links have no latency.
+const WITH_LATENCY: &str = "give links a latency, such as `latency: 100ns`: one rank can then represent many";
+
 /// Builds and checks a scenario that has one job, which may not fit into memory.
 ///
 /// # Errors
@@ -31,6 +34,9 @@ pub(crate) fn prepare(scenario: &Scenario, files: &Files, watch: &Watch<'_>) -> 
     watch.check("pricing the fabric")?;
     let Built { workload, memory, does_not_fit, step } =
         jobs::workload(scenario, &compute, &fabric, files, watch)?;
+    // Channels of NCCL go through all of a group at once, so it does not matter how many phases a plan has. With the same
+    // axes for all groups, one rank can represent many.
+    let workload = if scenario.collectives.nccl.is_some() { workload.divided() } else { workload };
     watch.check("building the workload")?;
     let (fabric, faults) = faults::apply(&scenario.faults, scenario.seed, workload.ranks, fabric)?;
     watch.check("breaking links")?;
@@ -92,7 +98,8 @@ pub(crate) fn prepare(scenario: &Scenario, files: &Files, watch: &Watch<'_>) -> 
         (_, false) => (Symmetry::none(&fabric), Obstacle::Disabled.into()),
     };
     let schedule = plans::schedule(&scenario.collectives);
-    let remedy = obstacles.uneven.then(|| even::remedy(scenario, &plans)).flatten();
+    let even = obstacles.uneven.then(|| even::remedy(scenario, &plans)).flatten();
+    let remedy = if obstacles.no_latency { Some(WITH_LATENCY.to_owned()) } else { even };
     let reason = OneByOne { why: &obstacles.why, remedy: remedy.as_deref() };
     size::memory(&workload, &symmetry, &plans, &schedule, scenario.limits.memory, reason).into_result()?;
     warnings.extend(size::many(&workload, &symmetry, &plans, &schedule, reason));

@@ -167,7 +167,7 @@ fn sends(phase: &PhasePlan) -> u64 {
 pub struct OneByOne<'a> {
     /// A clause that says why.
     pub why: &'a str,
-    /// What to change, if the sizes of collectives are the reason.
+    /// What to change, if the sizes of collectives or links without latency are the reason.
     pub remedy: Option<&'a str>,
 }
 

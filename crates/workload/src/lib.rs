@@ -124,6 +124,19 @@ impl Workload {
         layer.and_then(|layer| self.layers.get(layer as usize)).map_or("", String::as_str)
     }
 
+    /// The same job, whose groups have an axis for each part of one along which other groups lie: groups of all 32 ranks of
+    /// an axis have axes of 8 and 4 if others are 8 neighbours of these. Collectives then have a phase for each.
+    #[must_use]
+    pub fn divided(mut self) -> Self {
+        let ends = |axis: &Axis| [Some(axis.stride), axis.stride.checked_mul(axis.size)];
+        let all = self.roles.iter().filter(|role| role.is_grid()).flat_map(|role| &role.axes);
+        let mut strides: Vec<u32> = all.filter(|axis| axis.size > 1).flat_map(ends).flatten().collect();
+        strides.sort_unstable();
+        strides.dedup();
+        self.roles = self.roles.into_iter().map(|role| role.divided(&strides)).collect();
+        self
+    }
+
     /// Creates a job whose ranks all do the same.
     pub fn uniform(
         name: String,

@@ -140,6 +140,31 @@ impl Role {
         Ok(Self { name: name.to_owned(), axes, members: Members::Lists { groups, positions } })
     }
 
+    /// The same groups with more axes: an axis is divided at each of these distances between ranks that lies within it and
+    /// divides it evenly. Positions stay. Listed groups stay as they are.
+    #[must_use]
+    pub fn divided(mut self, strides: &[u32]) -> Self {
+        if !self.is_grid() {
+            return self;
+        }
+        let divided = |axis: &Axis| {
+            let mut parts = vec![*axis];
+            for &stride in strides {
+                let last = parts.last_mut().expect("an axis is at least one part");
+                let evenly = stride > last.stride && stride.is_multiple_of(last.stride);
+                let below = stride / last.stride;
+                if evenly && below < last.size && last.size.is_multiple_of(below) {
+                    let above = Axis { size: last.size / below, stride, ..*last };
+                    last.size = below;
+                    parts.push(above);
+                }
+            }
+            parts
+        };
+        self.axes = self.axes.iter().flat_map(divided).collect();
+        self
+    }
+
     /// Ranks in each group.
     pub fn size(&self) -> u32 {
         self.axes.iter().map(|axis| axis.size).product()
@@ -247,6 +272,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn divided_groups_have_the_same_members_in_the_same_order() {
+        let sizes = |role: &Role| role.axes.iter().map(|axis| (axis.size, axis.stride)).collect::<Vec<_>>();
+        // Copies along 32 nodes of 8 ranks each; experts among 4 nodes.
+        let copies = Role::grid("data", &[8, 32], &[Some(0), Some(1)], &[1]);
+        let divided = copies.clone().divided(&[1, 8, 32, 256]);
+        assert_eq!(sizes(&divided), [(4, 8), (8, 32)]);
+        assert!(divided.axes.iter().all(|axis| axis.dim == Some(1)));
+        for group in 0..8 {
+            assert_eq!(divided.ranks(group), copies.ranks(group));
+        }
+        // 24 divides 32 nodes unevenly, and 4 lies below them.
+        assert_eq!(sizes(&copies.clone().divided(&[4, 24])), [(32, 8)]);
+        assert_eq!(sizes(&copies.divided(&[16, 64])), [(2, 8), (4, 16), (4, 64)]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ DIVIDED = 3
 """The lowest stage of ZeRO in which ranks divide the parameters that they compute with."""
 PARAMETER_BYTES = 2
 """Bytes of a parameter as it is gathered."""
+ELEMENT_BYTES = 2
+"""Bytes of an element that collectives do not cut."""
 EXPERT, SHARD, DATA = "expert", "shard", "data"
 """Axes: ranks that divide experts, that divide a copy, and copies."""
 
@@ -73,14 +75,15 @@ class Axes:
         return [SHARD, DATA] if self.hybrid else [DATA]
 
 
-def tokens(experts: Experts) -> Iterator[dict[str, Any]]:
+def tokens(experts: Experts, axes: Axes) -> Iterator[dict[str, Any]]:
     """Dispatch and combine of a micro-batch's tokens, forward and backward, and again where experts are recomputed."""
     if experts.bytes <= 0:
         return
+    exchange = _Of(axes, experts=True)
     # The backward pass begins with what it computes again, then sends gradients of outputs to experts.
     before = ["before_backward"] * (3 if experts.repeats else 1)
     for when in ("before_forward", "after_forward", *before, "after_input_grad"):
-        yield _exchange(when, "all_to_all", experts.bytes, [EXPERT])
+        yield exchange(when, "all_to_all", experts.bytes, [EXPERT])
 
 
 def gradients(how: Job, parameters: float, axes: Axes, *, experts: bool = False) -> Iterator[dict[str, Any]]:
@@ -91,38 +94,50 @@ def gradients(how: Job, parameters: float, axes: Axes, *, experts: bool = False)
         return
     hybrid = axes.hybrid and not experts
     summed, gathered = parameters * how.gradient_bytes, parameters * PARAMETER_BYTES
+    exchange = _Of(axes, experts=experts)
     if how.zero >= DIVIDED:
         if axes.gathers:
             # The next unit's parameters come while one computes, or only when a unit needs them.
             for when in ("before_use",) if how.overlap.parameters else ("before_forward", "before_backward"):
-                yield _exchange(when, "all_gather", gathered, shards)
+                yield exchange(when, "all_gather", gathered, shards)
         else:
-            yield _exchange("after_update", "all_gather", gathered, shards)
+            yield exchange("after_update", "all_gather", gathered, shards)
         if how.adapters is not None:
             return
         waits = {"blocks": True} if axes.gathers and not how.overlap.gradients else {}
         each = {"each_micro_batch": True} if axes.gathers else {}
-        yield {**_exchange("after_weight_grad", "reduce_scatter", summed, shards), **each, **waits}
+        yield {**exchange("after_weight_grad", "reduce_scatter", summed, shards), **each, **waits}
         if hybrid:
             part = summed / min(how.shard_group, how.data * how.context)
-            yield {**_exchange("after_weight_grad", "all_reduce", part, [DATA]), **waits}
+            yield {**exchange("after_weight_grad", "all_reduce", part, [DATA]), **waits}
         return
     if how.adapters is not None:
         return
     if how.zero == 0:
-        yield _exchange("after_weight_grad", "all_reduce", summed, copies)
+        yield exchange("after_weight_grad", "all_reduce", summed, copies)
         return
     # ZeRO-2 keeps only its part of the sum, so every micro-batch reduces its own.
     each = {"each_micro_batch": True} if how.zero > 1 else {}
-    yield {**_exchange("after_weight_grad", "reduce_scatter", summed, copies), **each}
-    yield _exchange("after_update", "all_gather", gathered, shards)
+    yield {**exchange("after_weight_grad", "reduce_scatter", summed, copies), **each}
+    yield exchange("after_update", "all_gather", gathered, shards)
 
 
-def _exchange(when: str, collective: str, size: float, axes: list[str]) -> dict[str, Any]:
-    """An exchange of a layer, along axes of its mesh."""
-    return {
-        "when": when,
-        "collective": collective,
-        "bytes": f"{max(round(size), 1)}B",
-        "axis": axes[0] if len(axes) == 1 else axes,
-    }
+@dataclass(frozen=True)
+class _Of:
+    """Makes exchanges of layers on one of the meshes."""
+
+    axes: Axes
+    experts: bool
+
+    def __call__(self, when: str, collective: str, size: float, along: list[str]) -> dict[str, Any]:
+        """An exchange along axes of the mesh: its size is rounded so that all ranks have equal parts of whole elements.
+
+        Only then one rank can represent all. It changes a size by less than an element for each rank.
+        """
+        unit = ELEMENT_BYTES * self.axes.ranks(along, experts=self.experts)
+        return {
+            "when": when,
+            "collective": collective,
+            "bytes": f"{max(round(size / unit), 1) * unit}B",
+            "axis": along[0] if len(along) == 1 else along,
+        }

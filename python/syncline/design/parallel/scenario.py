@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.config.expand_nccl import resolved as resolved_nccl
 from syncline.config.load import load
-from syncline.design.parallel.exchanges import Axes, gradients, tokens
+from syncline.design.parallel.exchanges import ELEMENT_BYTES, Axes, gradients, tokens
 from syncline.jobs.blocks import blocks
 from syncline.models import accelerators
 
@@ -108,7 +108,7 @@ def scenario(job: TrainingJob) -> dict[str, Any]:
         "workload": workload,
         "compute": "given",
         "fabric": {"dims": dims},
-        "collectives": {"nccl": on.nccl_name, "element": "2B"},
+        "collectives": {"nccl": on.nccl_name, "element": f"{ELEMENT_BYTES}B"},
         "network": "flow",
     }
 
@@ -180,7 +180,7 @@ def _layers(job: TrainingJob, axes: Axes) -> Iterator[dict[str, Any]]:
             if block.experts is not None:
                 layer = _Layer(f"{_name(block)}_experts", number)
                 layer.add(block.experts.share)
-                exchanges = [*tokens(block.experts), *gradients(how, layer.parameters, axes, experts=True)]
+                exchanges = [*tokens(block.experts, axes), *gradients(how, layer.parameters, axes, experts=True)]
                 yield layer.written(exchanges, elements, mesh=EXPERTS)
         if not held:
             yield own.written((), elements)

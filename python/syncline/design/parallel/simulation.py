@@ -71,8 +71,8 @@ def simulated_job(job: TrainingJob) -> SimulatedJob:
     summary = simulate(loaded(job, MOST_EVENTS)).summary
     if summary.ended == "limit_reached":
         reason = (
-            f"its ranks are not alike, so that it needs more than {MOST_EVENTS:,} events; groups of experts and of"
-            " gradients that both reach through the network divide it differently"
+            f"it needs more than {MOST_EVENTS:,} events, because its ranks are not alike: groups of experts and of"
+            " gradients divide the network so that the parts of neither are made of those of the other"
         )
         return SimulatedJob(None, reason=reason)
     return SimulatedJob(summary.total_time_s, summary.exposed_communication_s)
