@@ -125,7 +125,7 @@ def search_parallel(
     setting: tuple[str, str, str, str, str],
     machine: tuple[str, str, float, str],
     framework: str,
-    capacity: int,
+    capacity: tuple[int, int],
     keep: int,
 ) -> tuple[list[tuple[str, dict[str, float], dict[str, int]]], int, int, tuple[str, int] | None]: ...
 

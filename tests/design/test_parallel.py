@@ -293,3 +293,45 @@ def test_a_fused_dispatcher_sends_a_token_once_to_each_rank():
     }
     # Two of eight experts on each rank: 4 (1 - 15 / 70) ranks for four copies.
     assert expert["fused"] / expert["all_to_all"] == pytest.approx(1 - 15 / 70, rel=0.1)
+
+
+def test_offload_is_searched_where_memory_is_short(cli: Cli):
+    cli.write("config.json", json.dumps(LLAMA_70B))
+    options = ["config.json", "--gpus", "32", "--global-batch", "64", "--json"]
+    plain = json.loads(cli("design", "parallel", *options).stdout)["parallel"]
+    found = json.loads(
+        cli("design", "parallel", *options, "--offload", "activations", "--offload", "optimizer").stdout
+    )["parallel"]
+    best = found["configurations"][0]
+    assert plain["without_offload"] is None
+    assert best["step_s"] < plain["configurations"][0]["step_s"]
+    assert found["without_offload"]["step_s"] == plain["configurations"][0]["step_s"]
+    assert found["possible"] > 4 * plain["possible"]
+    # Half of the optimizer states or all of them, or half of the layers of a chunk or all of them.
+    assert best["job"]["offload"]["optimizer"] in (0.0, 0.5, 1.0)
+    assert 0 < best["host_memory_bytes"] <= 256 * 2**30
+    said = " ".join(cli("design", "parallel", *options[:-1], "--offload", "activations").stdout.split())
+    assert "layers offloaded" in said and "Without offload, the best configuration that fits is" in said
+    said = " ".join(cli("design", "parallel", *options[:-1], "--offload", "optimizer").stdout.split())
+    assert "No configuration with offload is better." in said
+
+
+def test_a_host_without_rates_needs_them_for_offload(cli: Cli):
+    cli.write("config.json", json.dumps(LLAMA_70B))
+    options = ["config.json", "--gpus", "64", "--accelerator", "A100", "--offload", "optimizer", "--top", "1"]
+    found = cli("design", "parallel", *options)
+    assert found.returncode == 2
+    assert "--host-rate 25GB/s" in found.stderr and "--host-memory-rate 50GB/s" in found.stderr
+    followed = cli("design", "parallel", *options, "--host-rate", "25GB/s", "--host-memory-rate", "50GB/s")
+    assert followed.returncode == 0, followed.stderr
+
+
+def test_offload_is_named_where_nothing_fits(cli: Cli):
+    cli.write("config.json", json.dumps(LLAMA_70B))
+    options = ["config.json", "--gpus", "8", "--global-batch", "8"]
+    found = cli("design", "parallel", *options)
+    said = " ".join(found.stderr.split())
+    assert found.returncode == 2 and "--offload activations --offload optimizer: TP" in said
+    followed = cli("design", "parallel", *options, "--offload", "activations", "--offload", "optimizer")
+    assert followed.returncode == 0
+    assert "Without offload, no configuration fits." in " ".join(followed.stdout.split())

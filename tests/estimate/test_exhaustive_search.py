@@ -26,7 +26,17 @@ OVERLAP = {"tensor": True, "gradients": True, "parameters": True, "pipeline": Tr
 POWERS = [1, 2, 4, 8, 16]
 
 
-def configurations(model: Sizes, gpus: int, sequence: int, batch: int) -> Iterator[tuple[Mesh, dict[str, Any]]]:
+def offloads(model: Sizes, p: int, v: int) -> list[dict[str, Any]]:
+    """Nothing, half of a chunk or as much as can; states of no, half of or all parameters."""
+    most = -(-model.layers // (p * v)) - (p == 1)
+    return [
+        {"layers": layers, "optimizer": part} for layers, part in product(sorted({0, most // 2, most}), [0.0, 0.5, 1.0])
+    ]
+
+
+def configurations(
+    model: Sizes, gpus: int, sequence: int, batch: int, *, offload: bool = False
+) -> Iterator[tuple[Mesh, dict[str, Any]]]:
     """All that the request allows, with their job files: two chunks, micro-batches of two, two ranks of a sequence."""
     experts = POWERS if model.experts else [1]
     for t, p, c, v, b, e in product(POWERS[:4], POWERS, [1, 2], [1, 2], [1, 2], experts):
@@ -42,22 +52,26 @@ def configurations(model: Sizes, gpus: int, sequence: int, batch: int) -> Iterat
             mesh = Mesh(model, gpus, sequence, b, batch, t=t, p=p, v=v, c=c, e=e, zero=zero, recompute=recompute)
             keys = mesh.keys
             keys["parallel"]["split"] = split
-            yield mesh, {**keys, "overlap": OVERLAP}
+            for each in offloads(model, p, v) if offload else [{"optimizer": 0.0}]:
+                overlap = {**OVERLAP, "optimizer": each["optimizer"] > 0}
+                yield mesh, {**keys, "overlap": overlap, "offload": each}
 
 
 @pytest.mark.parametrize(
-    ("model", "gpus", "sequence", "batch"),
+    ("model", "gpus", "sequence", "batch", "host"),
     [
-        (LLAMA_8B, 8, 8192, 16),
-        (THIRTY_LAYERS, 8, 4096, 32),
-        (GEMMA_3_1B, 8, 4096, 16),
-        (QWEN3_30B, 16, 4096, 16),
+        (LLAMA_8B, 8, 8192, 16, None),
+        (THIRTY_LAYERS, 8, 4096, 32, None),
+        (GEMMA_3_1B, 8, 4096, 16, None),
+        (QWEN3_30B, 16, 4096, 16, None),
+        (LLAMA_8B, 4, 8192, 4, 256 * 2**30),
+        (LLAMA_8B, 4, 8192, 4, 20 * 2**30),
     ],
 )
-def test_a_search_finds_the_best_of_all(model: Sizes, gpus: int, sequence: int, batch: int):
-    card = machine("H100")
+def test_a_search_finds_the_best_of_all(model: Sizes, gpus: int, sequence: int, batch: int, host: int | None):
+    card = machine("H100", host_memory_bytes=host)
     possible, steps, architecture = 0, [], None
-    for _, keys in configurations(model, gpus, sequence, batch):
+    for _, keys in configurations(model, gpus, sequence, batch, offload=host is not None):
         try:
             job = resolve(Source(from_python(keys)))
         except SynclineError:
@@ -65,11 +79,21 @@ def test_a_search_finds_the_best_of_all(model: Sizes, gpus: int, sequence: int, 
         architecture = job.architecture
         found = estimate(job)
         possible += 1
-        if found.memory_bytes <= 0.96 * card.memory_bytes:
+        if found.memory_bytes <= 0.96 * card.memory_bytes and found.host_bytes <= (host or 0):
             steps.append(found.step_s)
     assert architecture is not None
     request = Request(
-        architecture, card, gpus, sequence, batch, micro_batch=2, virtual_stages=2, context=2, variants=True, keep=10
+        architecture,
+        card,
+        gpus,
+        sequence,
+        batch,
+        micro_batch=2,
+        virtual_stages=2,
+        context=2,
+        variants=True,
+        keep=10,
+        offload=() if host is None else ("activations", "optimizer"),
     )
     found = search(request)
     assert (found.possible, found.fitting) == (possible, len(steps))

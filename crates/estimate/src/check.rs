@@ -139,6 +139,13 @@ fn recompute(model: &Model, job: &Job) -> Vec<Diagnostic> {
     found
 }
 
+/// The most layers of a chunk whose activations can lie in the host's memory: the backward pass needs the last layer before the
+/// loss at once.
+pub fn most_offloaded(model: &Model, job: &Job) -> u32 {
+    let chunks = (job.pipeline * job.virtual_stages).max(1);
+    (model.layers + model.prediction_layers).div_ceil(chunks).saturating_sub(u32::from(job.pipeline < 2))
+}
+
 /// What can lie in the host's memory.
 fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let (mut found, offload) = (Vec::new(), job.offload);
@@ -158,9 +165,7 @@ fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
                 .help("leave out offload.optimizer"),
         );
     }
-    // The backward pass needs the last layer before the loss at once.
-    let chunks = (job.pipeline * job.virtual_stages).max(1);
-    let most = (model.layers + model.prediction_layers).div_ceil(chunks) - u32::from(job.pipeline < 2);
+    let most = most_offloaded(model, job);
     if offload.layers > most {
         found.push(
             wrong("layers", "no chunk has this many layers whose activations the backward pass can wait for")

@@ -1,8 +1,9 @@
 //! The search for the best parallel configuration of a model on a number of ranks.
 
-use crate::check::check;
-use crate::job::{Job, Recompute, Schedule, Split};
+use crate::check::{check, most_offloaded};
+use crate::job::{Job, Offload, Overlap, Recompute, Schedule, Split};
 use crate::machine::{Cluster, Costs, Software};
+use crate::memory::Memory;
 use crate::model::Model;
 use crate::step::{Step, estimate};
 use serde::Deserialize;
@@ -27,12 +28,40 @@ pub struct Space {
     pub recompute: bool,
     /// Whether data-parallel ranks may divide parameters (ZeRO-3), where there is no pipeline.
     pub shard_parameters: bool,
-    /// Whether configurations that have the same axes, and differ in chunks, micro-batch or recomputation, are returned one
+    /// What may lie in the host's memory.
+    #[serde(default)]
+    pub offload: Vec<Offloaded>,
+    /// Whether configurations that have the same axes, and differ in chunks, micro-batch, recomputation or offload, are returned one
     /// by one; else the fastest one stands for all of them.
     pub variants: bool,
     /// What a second of waiting counts beside one of computing, from 0 to 1, where configurations are ranked: 1 ranks them by
     /// time; the part of its power that an accelerator draws while it waits ranks them by energy.
     pub waiting: f64,
+}
+
+/// What a search may move to the host's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Offloaded {
+    /// Activations of half of the layers of each chunk, or of as many as can.
+    Activations,
+    /// States of the optimizer, of half of the parameters or of all.
+    Optimizer,
+}
+
+/// Memory of each accelerator, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// Its own.
+    pub device: u64,
+    /// Its part of the host's.
+    pub host: u64,
+}
+
+impl Capacity {
+    fn fits(self, needed: &Memory) -> bool {
+        needed.fits(self.device) && needed.host <= self.host
+    }
 }
 
 /// A parallel configuration.
@@ -60,7 +89,8 @@ pub struct Found {
 }
 
 /// Searches all configurations: tensor parallelism within an NVLink domain, pipelines with one or more chunks a stage,
-/// context parallelism, experts over any ranks of a stage, micro-batches of powers of two, with and without recomputation.
+/// context parallelism, experts over any ranks of a stage, micro-batches of powers of two, with and without recomputation, and
+/// with what the space offloads.
 ///
 /// `base` has what does not vary: sequence, precision, overlaps. `memory` says how many bytes the fullest rank of a job needs,
 /// of which there are `capacity`. The best `keep` candidates are returned; equally good ones in the order of fewer tensor-
@@ -73,8 +103,8 @@ pub fn search<C: Costs>(
     cluster: Cluster,
     software: &Software,
     costs: &C,
-    memory: impl Fn(&Job) -> u64,
-    capacity: u64,
+    memory: impl Fn(&Job) -> Memory,
+    capacity: Capacity,
     keep: usize,
 ) -> Found {
     let mut found = Found::default();
@@ -84,9 +114,11 @@ pub fn search<C: Costs>(
     };
     visit(model, base, space, cluster, |job| {
         found.possible += 1;
-        let bytes = memory(&job);
-        if bytes > capacity {
-            if found.smallest.as_ref().is_none_or(|(_, least)| bytes < *least) {
+        let needed = memory(&job);
+        let bytes = needed.total();
+        if !capacity.fits(&needed) {
+            let first = found.smallest.as_ref().is_none_or(|(_, least)| bytes < *least);
+            if first && needed.host <= capacity.host {
                 found.smallest = Some((job, bytes));
             }
             return;
@@ -151,7 +183,7 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
                         let divided = Job { split, ..divided.clone() };
                         for job in with_experts(model, &divided) {
                             for &micro_batch in &batches {
-                                batched(&job, space, micro_batch, |job| {
+                                batched(model, &job, space, micro_batch, |job| {
                                     if check(model, &job).is_empty() {
                                         visitor(job);
                                     }
@@ -212,8 +244,8 @@ fn with_experts(model: &Model, job: &Job) -> Vec<Job> {
         .collect()
 }
 
-/// The job with a micro-batch, with and without recomputation and division of parameters.
-fn batched(job: &Job, space: &Space, micro_batch: u32, mut visitor: impl FnMut(Job)) {
+/// The job with a micro-batch, with and without recomputation, division of parameters and offload.
+fn batched(model: &Model, job: &Job, space: &Space, micro_batch: u32, mut visitor: impl FnMut(Job)) {
     let each = job.data * micro_batch;
     if !space.global_batch.is_multiple_of(each) {
         return;
@@ -228,12 +260,29 @@ fn batched(job: &Job, space: &Space, micro_batch: u32, mut visitor: impl FnMut(J
         if recompute == Recompute::Full && !space.recompute {
             continue;
         }
-        let job = Job { micro_batch, micro_batches, recompute, ..job.clone() };
-        if space.shard_parameters && job.pipeline == 1 && job.data * job.context > 1 {
-            visitor(Job { zero: 3, ..job.clone() });
+        for offload in offloads(model, job, space) {
+            let overlap = Overlap { optimizer: offload.optimizer > 0.0, ..job.overlap };
+            let job = Job { micro_batch, micro_batches, recompute, offload, overlap, ..job.clone() };
+            if space.shard_parameters && job.pipeline == 1 && job.data * job.context > 1 {
+                visitor(Job { zero: 3, ..job.clone() });
+            }
+            visitor(job);
         }
-        visitor(job);
     }
+}
+
+/// What a job may have in the host's memory: nothing first.
+fn offloads(model: &Model, job: &Job, space: &Space) -> Vec<Offload> {
+    let most = most_offloaded(model, job);
+    let mut layers = vec![0];
+    if space.offload.contains(&Offloaded::Activations) {
+        layers.extend([most / 2, most]);
+        layers.dedup();
+    }
+    let states = if space.offload.contains(&Offloaded::Optimizer) { &[0.0, 0.5, 1.0][..] } else { &[0.0] };
+    let with =
+        |layers| states.iter().map(move |&optimizer| Offload { layers, optimizer, ..Offload::default() });
+    layers.into_iter().flat_map(with).collect()
 }
 
 fn divisors(whole: u32) -> impl Iterator<Item = u32> {

@@ -9,7 +9,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_estimate::schedule::order::{Piece, Turn};
 use syncline_estimate::schedule::run::{ChunkTimes, timeline};
 use syncline_estimate::schedule::{Place, places};
-use syncline_estimate::search::{Space, search};
+use syncline_estimate::search::{Capacity, Space, search};
 use syncline_estimate::{
     Cluster, Job, Measured, Memory, MemorySoftware, Model, Software, Step, blocks, check, estimate, memory,
     memory_by_stage, profile,
@@ -228,14 +228,15 @@ type Searched<'py> = (Vec<Candidate<'py>>, usize, usize, Option<(String, u64)>);
 
 /// The fastest parallel configurations of a model. `setting` is model, job, space, cluster and software, each as JSON, as the
 /// types of the crate `estimate` say; `machine` the text and name of a file of kernel models, the ratio of memory rates, and
-/// NCCL's machine as JSON. `framework` decides what memory software needs, of which there are `capacity` bytes.
+/// NCCL's machine as JSON. `framework` decides what memory software needs, of which there are `capacity` bytes on the accelerator
+/// and for it on the host.
 #[pyfunction]
 fn search_parallel<'py>(
     py: Python<'py>,
     setting: (String, String, String, String, String),
     machine: (String, String, f64, String),
     framework: &str,
-    capacity: u64,
+    capacity: (u64, u64),
     keep: usize,
 ) -> PyResult<Searched<'py>> {
     let refused = |problem| to_python(py, &Diagnostics(vec![problem]));
@@ -244,7 +245,8 @@ fn search_parallel<'py>(
     let costs = measured(&machine.0, &machine.1, machine.2, &machine.3, &base).map_err(refused)?;
     let needs = software.memory;
     let found = py.detach(|| {
-        let bytes = |job: &Job| memory(&model, job, &needs).total();
+        let bytes = |job: &Job| memory(&model, job, &needs);
+        let capacity = Capacity { device: capacity.0, host: capacity.1 };
         search(&model, &base, &space, cluster, &software, &costs, bytes, capacity, keep)
     });
     let text = |job: &Job| serde_json::to_string(job).map_err(|error| PyValueError::new_err(problem(&error)));

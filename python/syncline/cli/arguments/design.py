@@ -112,6 +112,13 @@ class Gradients(StrEnum):
     BF16 = "bf16"
 
 
+class Offloaded(StrEnum):
+    """What a search may move to the host's memory."""
+
+    ACTIVATIONS = "activations"
+    OPTIMIZER = "optimizer"
+
+
 class Moments(StrEnum):
     """Data types of Adam's moments."""
 
@@ -200,6 +207,34 @@ def parallel(
             help="Machine for times of NCCL, or a .yaml file of `syncline calibrate` (default: by the accelerator).",
         ),
     ] = None,
+    offload: Annotated[
+        list[Offloaded] | None,
+        typer.Option("--offload", help="What may lie in the host's memory; repeatable (default: nothing)."),
+    ] = None,
+    host_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--host-rate",
+            metavar="RATE",
+            help="Rate of copies to the host and back for each accelerator, such as 25GB/s (default: as measured).",
+        ),
+    ] = None,
+    host_memory: Annotated[
+        str | None,
+        typer.Option(
+            "--host-memory",
+            metavar="SIZE",
+            help="Memory of the host for each accelerator (default: that of the usual servers).",
+        ),
+    ] = None,
+    host_memory_rate: Annotated[
+        str | None,
+        typer.Option(
+            "--host-memory-rate",
+            metavar="RATE",
+            help="Peak rate of that memory for each accelerator (default: that of the usual servers).",
+        ),
+    ] = None,
     top: Annotated[
         int, typer.Option("--top", metavar="N", min=1, max=1000, help="How many configurations to list.")
     ] = 10,
@@ -253,6 +288,10 @@ def parallel(
             domain=domain,
             memory=memory,
             nccl=nccl,
+            offload=tuple(each.value for each in offload or []),
+            host_rate=host_rate,
+            host_memory=host_memory,
+            host_memory_rate=host_memory_rate,
             top=top,
             best_by=best_by.value,
             price=price,

@@ -15,6 +15,7 @@ from syncline.terminal.streams import console, show, show_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from syncline.design.parallel.search_configurations import Offloaded
     from syncline.design.parallel.simulation import Simulated
     from syncline.estimate import Machine
     from syncline.estimate.job import Dispatcher, Gradients, Graphs, Moments, Precision, Schedule
@@ -47,6 +48,10 @@ class ParallelOptions:
     domain: int | None
     memory: str | None
     nccl: str | None
+    offload: tuple[Offloaded, ...]
+    host_rate: str | None
+    host_memory: str | None
+    host_memory_rate: str | None
     top: int
     best_by: str
     price: str | None
@@ -94,6 +99,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
         dispatcher=options.dispatcher,
         gradients=options.gradients,
         moments=options.moments,
+        offload=options.offload,
         keep=options.top,
     )
     # One number of accelerators by time has no trade-off to show.
@@ -134,6 +140,11 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
     from syncline.estimate import machine, of_cluster
 
     memory = None if options.memory is None else size("--memory", options.memory)
+    host = (
+        None if options.host_rate is None else network_rate("--host-rate", options.host_rate) / 8,
+        None if options.host_memory is None else size("--host-memory", options.host_memory),
+        None if options.host_memory_rate is None else network_rate("--host-memory-rate", options.host_memory_rate) / 8,
+    )
     if options.cluster is None:
         return machine(
             options.accelerator or "H100",
@@ -141,6 +152,9 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
             domain=options.domain,
             memory_bytes=memory,
             nccl=options.nccl,
+            host_bytes_per_s=host[0],
+            host_memory_bytes=host[1],
+            host_memory_bytes_per_s=host[2],
         )
     if options.accelerator is not None:
         raise_errors(
@@ -169,7 +183,7 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
         found = replace(found, nic_bytes_per_s=nic_bytes_per_s)
     if memory is not None:
         found = replace(found, memory_bytes=memory)
-    found = replace(found, nccl=options.nccl)
+    found = replace(found, nccl=options.nccl, host=found.host.changed(*host))
     return found if options.domain is None else replace(found, domain=options.domain, used=None)
 
 

@@ -56,6 +56,8 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
         Text(),
         memory_table("memory of configuration 1", best.memory, found.capacity),
     ]
+    if (host := _host(found)) is not None:
+        blocks += [Text(), Text(lines(host, width))]
     if found.switches:
         faster = [(each.key, each.value, each.step_s, each.memory_bytes) for each in found.switches]
         blocks += [Text(), changes_table("configuration 1 with", faster, best.step_s)]
@@ -63,12 +65,37 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
     for said in (
         exposed(best.parts, best.step_s),
         None if more else reason(found),
+        offload(found),
         None if note is None else f"Note: {note.rstrip('.')}.",
     ):
         if said is not None:
             blocks += [Text(), Text(lines(said, width))]
     blocks += more
     return Group(*blocks)
+
+
+def _host(found: Found) -> str | None:
+    """What the best configuration has in the host's memory; None if nothing."""
+    needed, size = found.best[0].host_bytes, found.request.machine.host.memory_bytes
+    if needed == 0:
+        return None
+    most = "" if size is None else f" of {memory(int(size))}"
+    return f"Configuration 1 has {memory(needed)}{most} of the host's memory for each accelerator."
+
+
+def offload(found: Found) -> str | None:
+    """What offload saves; None if nothing may lie in the host's memory."""
+    if not found.request.offload:
+        return None
+    best, without = found.best[0], found.without_offload
+    if not best.how.offload:
+        return "No configuration with offload is better."
+    if without is None:
+        return "Without offload, no configuration fits."
+    return (
+        f"Without offload, the best configuration that fits is {axes(without)}: {time(without.step_s)}, "
+        f"{percent(without.step_s / best.step_s - 1)} longer."
+    )
 
 
 def _trust(found: Found) -> str:
@@ -130,11 +157,15 @@ def as_dict(found: Found) -> dict[str, Any]:
                 "tokens_per_s_per_accelerator": found.tokens_per_s(each),
                 "mfu": found.mfu(each),
                 "memory_bytes": each.memory_bytes,
+                "host_memory_bytes": each.host_bytes,
                 "parts_s": dict(each.parts),
                 "memory": dict(each.memory),
             }
             for each in found.best
         ],
+        "without_offload": None
+        if found.without_offload is None
+        else {"job": dict(found.without_offload.job), "step_s": found.without_offload.step_s},
         "switches": [
             {"key": each.key, "value": each.value, "step_s": each.step_s, "memory_bytes": each.memory_bytes}
             for each in found.switches

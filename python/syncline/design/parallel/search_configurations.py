@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from math import lcm
-from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from syncline import _core
 from syncline.codes import Code
@@ -53,6 +53,8 @@ FRAMEWORK = "megatron"
 TOKENS = 1 << 22
 """Fewest tokens of a step without a batch: four million, as the largest models are trained with."""
 
+Offloaded: TypeAlias = Literal["activations", "optimizer"]
+"""What a search may move to the host's memory."""
 MOST_GPUS, MOST_SEQUENCES = 1_000_000, 1 << 23
 """Most accelerators, and most sequences of a step."""
 
@@ -93,11 +95,13 @@ class Request:
     """Whether layers may be recomputed."""
     shard_parameters: bool = True
     """Whether data-parallel ranks may divide parameters (ZeRO-3)."""
+    offload: tuple[Offloaded, ...] = ()
+    """What may lie in the host's memory: activations of layers, optimizer states."""
     reserve: float = 0.04
     """Part of the memory that stays free."""
     variants: bool = False
-    """Whether configurations are listed one by one that have the same axes and differ in chunks, micro-batch or
-    recomputation; else the fastest one of them stands for all."""
+    """Whether configurations are listed one by one that have the same axes and differ in chunks, micro-batch,
+    recomputation or offload; else the fastest one of them stands for all."""
     waiting: float = 1.0
     """What a second of waiting counts beside one of computing, from 0 to 1: 1 finds the fastest configurations; the
     part of its power that an accelerator draws while it waits finds those that take least energy."""
@@ -121,6 +125,9 @@ class Request:
             check.whole("virtual_stages", self.virtual_stages, most=1024)
             check.whole("context", self.context, most=1024)
             check.instance("schedules", self.schedules, (tuple, list), "a tuple of names of schedules")
+            check.instance("offload", self.offload, (tuple, list), "a tuple of activations and optimizer")
+            for each in self.offload if isinstance(self.offload, (tuple, list)) else ():
+                check.word("offload", each, get_args(Offloaded))
             for name in ("recompute", "shard_parameters", "variants"):
                 check.flag(name, getattr(self, name))
             check.part("reserve", self.reserve)
@@ -144,6 +151,8 @@ class Configuration:
     """All of them."""
     computing_s: float
     """Seconds of a step in which an accelerator computes, the mean over stages."""
+    host_bytes: int = 0
+    """Bytes in the host's memory of such a rank."""
 
     @property
     def accelerators(self) -> int:
@@ -178,6 +187,8 @@ class Found:
     """Errors of estimates of jobs that are alike; None if none was measured, or constants were given."""
     switches: tuple[Switch, ...] = ()
     """Settings of the software with which the best configuration is faster and fits, for models with experts."""
+    without_offload: Configuration | None = None
+    """The best configuration that has nothing in the host's memory; None if none fits, or if nothing may lie there."""
 
     def mfu(self, configuration: Configuration) -> float | None:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU).
@@ -217,6 +228,7 @@ def search(request: Request, software: Software | None = None) -> Found:
     request.machine.check_network(request.gpus)
     _check_schedules(request)
     _check_dispatcher(request)
+    _check_host(request)
     best, possible, fitting, smallest = _searched(request, software)
     if not best:
         _raise_none(request, software, possible, smallest)
@@ -227,7 +239,9 @@ def search(request: Request, software: Software | None = None) -> Found:
     faster = switches(request.architecture, best_job, request.machine, FRAMEWORK, text)
     capacity = _capacity(request)
     fast = tuple(each for each in faster if each.memory_bytes <= capacity)
-    return Found(request, configurations, possible, fitting, capacity, errors, fast)
+    plain = _searched(replace(request, offload=(), keep=1), software)[0] if request.offload else []
+    without = _configuration(*plain[0]) if plain else None
+    return Found(request, configurations, possible, fitting, capacity, errors, fast, without)
 
 
 _Searched: TypeAlias = tuple[list[tuple[str, dict[str, float], dict[str, int]]], int, int, tuple[str, int] | None]
@@ -270,6 +284,7 @@ def _searched(request: Request, software: Software | None) -> _Searched:
         "context": request.context,
         "recompute": request.recompute,
         "shard_parameters": request.shard_parameters,
+        "offload": request.offload,
         "variants": request.variants,
         "waiting": request.waiting,
     }
@@ -281,9 +296,13 @@ def _searched(request: Request, software: Software | None) -> _Searched:
         on.cluster(),
         _constants(request, software).model_dump_json(),
     )
-    return _core.search_parallel(setting, on.texts(), FRAMEWORK, _capacity(request), request.keep)
+    host = on.host.memory_bytes
+    capacity = (_capacity(request), _MOST_BYTES if host is None else int(host))
+    return _core.search_parallel(setting, on.texts(), FRAMEWORK, capacity, request.keep)
 
 
+_MOST_BYTES = (1 << 64) - 1
+"""Memory of a host about which nothing is known."""
 _OVERLAP = Overlap(tensor=True, gradients=True, parameters=True, pipeline=True)
 
 
@@ -330,11 +349,44 @@ def _check_dispatcher(request: Request) -> None:
         )
 
 
+_HOST = {
+    "host_rate": "how fast copies between these accelerators and their hosts are",
+    "host_memory_rate": "the rate of the host's memory for each accelerator",
+}
+"""What offload needs of a host, by option."""
+
+
+def _check_host(request: Request) -> None:
+    """What lies in the host's memory needs the rates of the host."""
+    host = request.machine.host
+    missing = {
+        "host_rate": bool(request.offload) and host.to_host is None,
+        "host_memory_rate": "optimizer" in request.offload and host.memory_bytes_per_s is None,
+    }
+    if not any(missing.values()):
+        return
+    raise_errors(
+        *(
+            error(
+                Code.MISSING_KEY,
+                f"nothing says {_HOST[key]}",
+                key=key,
+                found=request.machine.accelerator,
+                help=f"add `--{key.replace('_', '-')} {'25GB/s' if key == 'host_rate' else '50GB/s'}`, or leave out "
+                "`--offload`",
+            )
+            for key, absent in missing.items()
+            if absent
+        )
+    )
+
+
 def _configuration(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Configuration:
     step, total, computing = parts.pop("step"), kinds.pop("total"), parts.pop("computing")
-    for kept in ("allocated", "reserved", "host"):
+    for kept in ("allocated", "reserved"):
         kinds.pop(kept)
-    return Configuration(json.loads(job), parts, step, kinds, total, computing)
+    host = kinds.pop("host")
+    return Configuration(json.loads(job), parts, step, kinds, total, computing, host)
 
 
 def _raise_none(request: Request, software: Software | None, possible: int, smallest: tuple[str, int] | None) -> None:
@@ -372,6 +424,11 @@ def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[
     )
     for change in changes:
         yield f"{job.axes} fits with {change.said}: {time(change.step_s)} a step"
+    host = request.machine.host
+    able: tuple[Offloaded, ...] = ("activations",) if host.memory_bytes_per_s is None else ("activations", "optimizer")
+    able = () if host.to_host is None else able
+    if set(able) - set(request.offload) and (found := _fastest(replace(request, offload=able), software)) is not None:
+        yield f"{' '.join(f'--offload {each}' for each in able)}: {found}"
     for times in (2, 4, 8, 16, 32, 64):
         if request.gpus * times > MOST_GPUS:
             break
