@@ -41,11 +41,8 @@ CALIBRATES = {
 
 _CLUSTERS = frozenset(known_clusters())
 
-NO_ACCELERATOR = {
-    "dgx-b300": "no data sheet and no measured kernels of B300",
-    "gb300-nvl72": "no data sheet and no measured kernels of GB300",
-}
-"""Clusters whose accelerator the package does not describe."""
+DERIVED = ("dgx-b300", "gb300-nvl72")
+"""Clusters whose kernels follow from another accelerator's: their rows calibrate nothing."""
 
 UNKNOWN_MODELS = {
     "deepseek-v4-flash": "its attention and its hyper-connections are not modelled",
@@ -126,7 +123,7 @@ def finished(row: Row) -> Row:
     """Adds what follows from the other cells, and the reason if the row cannot be used."""
     for key in ("pp", "cp", "tp", "virtual_stages"):
         row[key] = row[key] or ("" if row["excluded"] else "1")
-    reason = row["excluded"] or UNKNOWN_MODELS.get(row["model"]) or NO_ACCELERATOR.get(row["cluster"])
+    reason = row["excluded"] or UNKNOWN_MODELS.get(row["model"])
     if not reason and row["model"] not in LAYERS:
         reason = "its architecture is not described"
     if not reason and row["cluster"] not in _CLUSTERS:
@@ -481,7 +478,7 @@ def nvidia(tp: int, vp: int, cluster: str, model: str, task: str) -> dict[str, o
 
 
 def _nvidia_calibrates(cluster: str, model: str, task: str) -> str:
-    if task != "pretrain":
+    if task != "pretrain" or cluster in DERIVED:
         return ""
     if model.startswith(EXPERTS):
         return "experts" if model.startswith(EXPERTS_OF_THE_BAR) else ""
@@ -514,10 +511,14 @@ RECIPES = (
     ("25.11", "qwen3-30b", ("b200", "b300"), "", "partial all_to_all no no"),
     ("25.11", "qwen3-30b", ("h100",), "", "none all_to_all yes no"),
     ("26.02", "deepseek-v3", ("b200", "b300", "h100"), "", "none fused no no"),
-    ("26.02", "qwen3-235b", ("b200", "b300"), "", "none all_to_all no no"),
+    ("26.02", "deepseek-v3", ("gb300",), "mxfp8", "none fused no no"),
+    ("26.02", "gpt-oss-120b", ("b300",), "", "partial all_to_all no no"),
+    ("26.02", "qwen3-235b", ("b200",), "", "none all_to_all no no"),
+    ("26.04", "qwen3-235b", ("b300",), "", "none all_to_all no no"),
     ("26.02", "qwen3-30b", ("h100",), "", "none fused yes no"),
     ("26.04", "gpt-oss-120b", ("gb200",), "", "none fused yes no"),
-    ("26.04", "gpt-oss-120b", ("b200", "b300"), "", "none fused no no"),
+    ("26.04", "gpt-oss-120b", ("b200",), "", "none fused no no"),
+    ("26.04", "gpt-oss-120b", ("b300",), "", "partial fused no no"),
     ("26.04", "qwen3-30b", ("b200", "b300"), "", "partial fused no no"),
     ("26.04", "qwen3-30b", ("h100",), "", "none fused no no"),
     ("26.04", "kimi-k2", ("gb",), "", "partial fused no no"),

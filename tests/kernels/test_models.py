@@ -105,6 +105,40 @@ def test_an_h200_is_an_h100_with_a_faster_memory() -> None:
     assert moved == pytest.approx(ratio, rel=0.03)
 
 
+@pytest.mark.parametrize(
+    ("name", "ratio", "narrow", "clock"), [("B300", 1, 1.5, 1.032), ("GB300", 1.111, 1.667, 1.119)]
+)
+def test_blackwell_ultra_follows_from_a_b200(name: str, ratio: float, narrow: float, clock: float) -> None:
+    # Data sheets, dense: 13.5 and 15 PFLOP/s in 4 bits over 9, 4.5 and 5 in 8 bits over 4.5; 1,100 and 1,400 W over
+    # 1,000, whose cube roots are 1.032 and 1.119. A kernel takes some time whatever the rate of the matrix units.
+    old, new = kernels.load("B200"), kernels.load(name)
+    assert new.derived_from == "B200-SXM-180GB"
+    for data_type, faster in (("bf16", ratio), ("fp8", ratio), ("nvfp4", narrow)):
+        large = {"m": 16384, "n": 16384, "k": 16384, "data_type": data_type}
+        gained = old.gemm(**large).seconds / new.gemm(**large).seconds
+        assert faster * 0.87 < gained < faster * clock * 1.001
+        # Products with one row are bound by the memory, which is the same, but for what 4 bits take to unpack.
+        if data_type == "nvfp4":
+            continue
+        row = {"m": 1, "n": 16384, "k": 16384, "data_type": data_type}
+        assert new.gemm(**row).seconds == pytest.approx(old.gemm(**row).seconds, rel=0.02)
+    long = {"batch": 1, "sequence": 16384, "heads": 32, "head_dim": 128}
+    assert ratio < old.attention(**long).seconds / new.attention(**long).seconds < 2 * ratio
+
+
+def test_measured_models_follow_from_none() -> None:
+    found = {name: kernels.load(name).derived_from for name in kernels.names()}
+    assert found == {
+        "A100-SXM4-80GB": None,
+        "B200-SXM-180GB": None,
+        "B300-SXM-270GB": "B200-SXM-180GB",
+        "GB200-NVL72": "B200-SXM-180GB",
+        "GB300-NVL72": "B200-SXM-180GB",
+        "H100-SXM5-80GB": None,
+        "H200-SXM-141GB": "H100-SXM5-80GB",
+    }
+
+
 def test_an_accelerator_without_models_is_named() -> None:
     with pytest.raises(SynclineError) as refused:
         kernels.load("V100")

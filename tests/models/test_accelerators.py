@@ -15,6 +15,8 @@ NAMES = [
     "H200-SXM-141GB",
     "B200-SXM-180GB",
     "GB200-NVL72",
+    "B300-SXM-270GB",
+    "GB300-NVL72",
 ]
 
 
@@ -78,7 +80,7 @@ def test_an_unknown_name_suggests_the_nearest():
     assert (caught.value.key, caught.value.nearest) == ("accelerator", "H100")
 
 
-@pytest.mark.parametrize("name", ["B300", "MI300X", "TPU v5e", "L40S"])
+@pytest.mark.parametrize("name", ["MI300X", "TPU v5e", "L40S"])
 def test_another_product_gets_no_suggestion(name):
     with pytest.raises(ModelError) as caught:
         find(name)
@@ -88,6 +90,7 @@ def test_another_product_gets_no_suggestion(name):
 def test_capacities_match_nvidia_smi():
     """Capacities match the MiB shown by nvidia-smi, within the half per cent that ECC and the driver use."""
     found = {"A100": 81_920, "A100-40GB": 40_960, "H100": 81_559, "H200": 143_771, "B200": 183_359}
+    found |= {"B300": 275_040, "GB300": 284_208}
     for name, mebibytes in found.items():
         assert 0.994 < mebibytes * 2**20 / find(name).memory_bytes <= 1
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, NoReturn
 
 from syncline import _core
@@ -15,6 +13,7 @@ from syncline.input.arguments import Arguments
 from syncline.input.problem import error, exception, nearest
 from syncline.input.units import bytes_per_s
 from syncline.kernels.models import load as load_models
+from syncline.kernels.models import names as _kernel_names
 from syncline.models import ModelError, accelerators
 from syncline.nccl import Machine as NcclMachine
 from syncline.nccl import load as load_nccl
@@ -27,15 +26,13 @@ if TYPE_CHECKING:
     from syncline.clusters.known import Cluster
     from syncline.kernels.models import KernelModels
 
-_KERNELS = files("syncline") / "data" / "kernels"
-
 
 @dataclass(frozen=True)
 class Measured:
     """What was measured on an accelerator."""
 
     kernels: str
-    """The file of kernel models, which is named after the accelerator whose kernels were measured."""
+    """The file of kernel models: that of the accelerator whose kernels were measured, or one that follows from it."""
     nccl: str
     """The machine of NCCL."""
     cluster: str
@@ -52,12 +49,14 @@ MEASURED: Mapping[str, Measured] = {
     "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200", 0.964),
     "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", 0.92),
     "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", 0.92),
+    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", 0.92),
+    "GB300-NVL72": Measured("GB300-NVL72", "gb300", "gb300-nvl72", 0.92),
 }
 """Accelerators that estimates can be made for. An H200 has the kernels of an H100 with faster memory, and a GB200 those
-of a B200.
+of a B200; those of B300 and GB300 follow from a B200, too (:mod:`syncline.kernels.derived`).
 
-`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200 and GB200 is
-assumed: as an H100. An A100 throttles little: its measured kernels already hold it."""
+`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200, GB200, B300 and
+GB300 is assumed: as an H100. An A100 throttles little: its measured kernels already hold it."""
 
 
 CPU_UPDATE = 0.5
@@ -148,6 +147,16 @@ class Machine:
         return _card(self.accelerator)
 
     @property
+    def derived(self) -> str | None:
+        """That kernels follow from those of another accelerator, as a sentence; None if they were measured."""
+        if self.own is not None or self.accelerator not in _kernel_names():
+            return None
+        origin = load_models(self.accelerator).derived_from
+        if origin is None:
+            return None
+        return f"No kernel of {self.accelerator} was measured; times follow from those of {origin} by data sheets."
+
+    @property
     def precisions(self) -> list[str]:
         """Data types that linear layers may have: those of the tensor cores, as far as their kernels were measured."""
         card = _card(self.accelerator)
@@ -173,8 +182,9 @@ class Machine:
         if self.own is not None:
             return self.own.models.text, self.own.file, self.own.models.memory_ratio, self._nccl()
         name = MEASURED[self.accelerator].kernels
-        ratio = self.memory_bytes_per_s / accelerators.find(name).memory_bytes_per_s
-        return _kernels(name), f"{name}.json", round(ratio, 3), self._nccl()
+        models = load_models(name)
+        ratio = models.memory_ratio * self.memory_bytes_per_s / accelerators.find(name).memory_bytes_per_s
+        return models.text, f"{name}.json", round(ratio, 3), self._nccl()
 
     def cluster(self) -> str:
         """The cluster for the core."""
@@ -374,8 +384,3 @@ def known(accelerator: str) -> str:
             help="name one of these, or a .json file of `syncline kernels fit`",
         )
     )
-
-
-@cache
-def _kernels(name: str) -> str:
-    return (_KERNELS / f"{name}.json").read_text("utf-8")

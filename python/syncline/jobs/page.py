@@ -268,6 +268,7 @@ def _origin(found: Estimate, inside: Detail, more: More) -> str:
         f"Executed pass by pass, it differs by {percent(abs(off))}.",
         *more.assumptions,
         *([] if (note := getattr(found.job.architecture, "note", None)) is None else [note]),
+        *([] if on.derived is None else [on.derived]),
     ]
     rows = (
         ("Software", f"{found.job.framework}, constants {found.job.constants}"),

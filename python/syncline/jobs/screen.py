@@ -33,7 +33,9 @@ def screen(found: Estimate, better: Sequence[Faster], width: int) -> RenderableT
     note = getattr(found.job.architecture, "note", None)
     note = None if note is None else f"Note: {note.rstrip('.')}."
     blocks += [Text(), *(_faster(better, found, width) if found.fits else _fitting(found, width))]
-    for more in (exposed(found.parts, found.step_s), padded(found), note):
+    derived = found.job.machine.derived
+    derived = None if derived is None else f"Note: {derived}"
+    for more in (exposed(found.parts, found.step_s), padded(found), note, derived):
         if more is not None:
             blocks += [Text(), Text(lines(more, width))]
     return Group(*blocks)

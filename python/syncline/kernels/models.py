@@ -12,6 +12,7 @@ from syncline.codes import Code
 from syncline.input.arguments import Arguments
 from syncline.input.problem import error, nearest, raise_errors
 from syncline.input.source import read_file
+from syncline.kernels.derived import changed
 from syncline.schemas import KERNEL_MODELS_SCALED
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ class KernelModels:
         self.document = document
         """The file: constants, ranges, errors on kernels that were left out."""
 
-    def with_memory(self, document: Mapping[str, Any]) -> KernelModels:
-        """The models of an accelerator that differs only in the rate of its memory, as ``document`` describes it."""
-        scaled = self.core.with_memory(str(document["accelerator"]), float(document["memory_ratio"]))
-        return KernelModels(scaled, self.text, {**self.document, **document})
+    @property
+    def derived_from(self) -> str | None:
+        """The accelerator whose measured kernels these models follow from; None if they were measured themselves."""
+        found = self.document.get("from")
+        return None if found is None else str(found)
 
     @property
     def memory_ratio(self) -> float:
@@ -197,7 +199,15 @@ def _made(text: str, name: str) -> KernelModels:
     except json.JSONDecodeError:
         document = None
     if isinstance(document, dict) and document.get("schema") == KERNEL_MODELS_SCALED:
-        base = _shipped(str(document["from"]))
-        return base.with_memory(document)
+        return _derived(_shipped(str(document["from"])), document)
     # The core reports whatever is wrong with the text.
     return KernelModels(_core.KernelModels.parse(text, name), text, document or {})
+
+
+def _derived(base: KernelModels, document: Mapping[str, Any]) -> KernelModels:
+    """The models of an accelerator that follow from those of its relative."""
+    made = changed(base.document, document)
+    text = json.dumps(made)
+    core = _core.KernelModels.parse(text, f"{document['accelerator']}.json")
+    scaled = core.with_memory(str(document["accelerator"]), float(document["memory_ratio"]))
+    return KernelModels(scaled, text, {**made, "from": document["from"], "memory_ratio": document["memory_ratio"]})

@@ -88,7 +88,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
     "megatron": Calibration(
         "h100",
         ("megatron",),
-        ("H100", "H200", "B200", "GB200"),
+        ("H100", "H200", "B200", "GB200", "B300", "GB300"),
         # `layer_cpu_s` is that of Megatron on A100: NVIDIA's runs have longer layers, or graphs. Exchanges of ZeRO-3
         # hide, but take 20 of 132 multiprocessors, as dispatch does. The last two are set by hand: few rows depend on
         # them.
@@ -123,7 +123,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
     "maxtext": Calibration(
         "",
         ("maxtext",),
-        ("H100", "H200", "B200", "GB200"),
+        ("H100", "H200", "B200", "GB200", "B300", "GB300"),
         Software(attention_library="cudnn", element_wise=1.5),
         (),
     ),
@@ -153,7 +153,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
     "torchtitan": Calibration(
         "fsdp",
         ("torchtitan", "fsdp2"),
-        ("H100", "H200", "B200", "GB200"),
+        ("H100", "H200", "B200", "GB200", "B300", "GB300"),
         PLAIN,
         ("products", "narrow_products", "attention", "element_wise"),
     ),
@@ -344,16 +344,22 @@ def held_out(
 ) -> Predict:
     """A predictor that fits each set in ``names`` again for each model of its rows, without the rows of that model.
 
-    Rows that did not calibrate one of these sets are predicted with ``sets``. ``made`` keeps constants by set and
-    model, for another predictor of the same rows.
+    Rows that did not calibrate one of these sets are predicted with ``sets``, but for pretraining of a model with
+    experts of which other rows did: these are left out, too. ``made`` keeps constants by set and model, for another
+    predictor of the same rows.
     """
     plain = predictor(sets)
     jobs = {name: _Jobs.of(CALIBRATIONS[name], rows) for name in names}
+    siblings = {name: {job.model for job in found.experts} for name, found in jobs.items()}
     made = {} if made is None else made
 
     def predict(run: Run, model: Architecture, cluster: Cluster) -> Prediction:
         name = stacks.choose(sets, run.framework or "megatron", cluster.accelerator)
-        if name is None or name not in names or not _counts(CALIBRATIONS[name], run):
+        if name is None or name not in names:
+            return plain(run, model, cluster)
+        framework = CALIBRATIONS[name].frameworks[0]
+        sibling = run.task == "pretrain" and run.framework == framework and run.model in siblings[name]
+        if not sibling and not _counts(CALIBRATIONS[name], run):
             return plain(run, model, cluster)
         key = name, run.model
         if key not in made:

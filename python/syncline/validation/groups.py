@@ -144,6 +144,12 @@ GROUPS = (
         Bar(mean=0.06, p90=0.12, largest=0.20),
     ),
     Group(
+        "blackwell-ultra-dense",
+        "NVIDIA's recipes on Blackwell Ultra, dense",
+        _nvidia_dense("dgx-b300", "gb300-nvl72"),
+        Bar(mean=0.06, p90=0.12, largest=0.20),
+    ),
+    Group(
         "mlperf-405b",
         "MLPerf Training, Llama 3.1 405B",
         lambda of: of.run.dataset == "mlperf" and of.run.model == "llama3-405b",
