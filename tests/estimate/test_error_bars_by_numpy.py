@@ -1,4 +1,4 @@
-"""Error bars of estimates against numpy: grouping, errors and percentiles of alike rows, counted from the files anew."""
+"""Error bars of estimates against numpy: groups, errors and percentiles of alike rows, counted from the files anew."""
 
 from __future__ import annotations
 
