@@ -4,7 +4,7 @@
 //! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
 //! attention, experts and fused attention, which keeps no scores, count what they have.
 
-use crate::job::{Input, Job, Module, Modules, Precision, Recompute, RecomputeMethod};
+use crate::job::{ELEMENT, Input, Job, Module, Modules, Precision, Recompute, RecomputeMethod};
 use crate::machine::MemorySoftware;
 use crate::model::{Attention, Model};
 use crate::stages::{Block, is_last};
@@ -41,9 +41,6 @@ impl Treatment {
         Self { again: job.computes_again(nth), offloaded: job.offloads(nth, last) }
     }
 }
-
-/// Bytes of a value between products.
-const HALF: f64 = 2.0;
 
 /// Bytes that a rank keeps for `layer` and one micro-batch, as the first layer of its chunk.
 pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u32) -> Activations {
@@ -102,7 +99,7 @@ fn kept_activations(
         Recompute::ExceptQkv => {
             let first =
                 layer_work(model, job, layer).linears.first().map_or(0, |each| each.tokens * each.outputs);
-            (input + HALF * first as f64).min(whole)
+            (input + ELEMENT * first as f64).min(whole)
         }
         Recompute::Operators => {
             let products: u64 = layer_work(model, job, layer)
@@ -110,7 +107,7 @@ fn kept_activations(
                 .iter()
                 .map(|linear| linear.tokens * linear.outputs * linear.groups)
                 .sum();
-            let kept = input + tokens * token.attention_output() + HALF * products as f64 / 2.0;
+            let kept = input + tokens * token.attention_output() + ELEMENT * products as f64 / 2.0;
             kept.min(whole)
         }
     };
@@ -119,18 +116,18 @@ fn kept_activations(
 
 /// Bytes of a token in a norm, and as the input of a product, before and after the layers: the output layer keeps both.
 pub(crate) fn output_layer(model: &Model, job: &Job) -> f64 {
-    2.0 * job.tokens() as f64 * HALF * model.hidden as f64 / parts(job)
+    2.0 * job.tokens() as f64 * ELEMENT * model.hidden as f64 / parts(job)
 }
 
 /// Bytes that the gradients of the output layer's weights need: its input, and the gradients of logits.
 pub(crate) fn output_weights(model: &Model, job: &Job) -> f64 {
     let vocab = job.rank_vocab(model) as f64;
-    job.tokens() as f64 * HALF * (model.hidden as f64 / parts(job) + vocab)
+    job.tokens() as f64 * ELEMENT * (model.hidden as f64 / parts(job) + vocab)
 }
 
 /// Bytes of the gradients of the embedding's outputs, which are added to the table.
 pub(crate) fn embedding_weights(model: &Model, job: &Job) -> f64 {
-    job.tokens() as f64 * HALF * model.hidden as f64 / parts(job)
+    job.tokens() as f64 * ELEMENT * model.hidden as f64 / parts(job)
 }
 
 /// Bytes of the mask of the dropout that follows the embedding.
@@ -145,7 +142,7 @@ fn parts(job: &Job) -> f64 {
 
 /// Bytes of a kept input of a product whose operands have this type.
 fn operand_bytes(precision: Precision, software: &MemorySoftware) -> f64 {
-    if software.keeps_converted { precision.bytes() } else { HALF }
+    if software.keeps_converted { precision.bytes() } else { ELEMENT }
 }
 
 /// Bytes that one token takes.
@@ -161,7 +158,7 @@ struct Token<'a> {
 impl Token<'_> {
     /// A value between products.
     fn between(self) -> f64 {
-        HALF * self.model.hidden as f64 / parts(self.job)
+        ELEMENT * self.model.hidden as f64 / parts(self.job)
     }
 
     /// The input of a product, behind a norm: divided, or whole.
@@ -194,7 +191,7 @@ impl Token<'_> {
         };
         let computed = self.again.has(Module::CoreAttention);
         let logarithms = if self.job.fused_attention && !computed { 4.0 } else { 0.0 };
-        (HALF + copy) * self.attention_elements() + self.heads().0 * logarithms
+        (ELEMENT + copy) * self.attention_elements() + self.heads().0 * logarithms
     }
 
     /// Probabilities of attention that is not fused; with dropout, its mask and its output too.
@@ -215,7 +212,7 @@ impl Token<'_> {
             }
         };
         self.block()
-            + HALF * compressed / parts(self.job)
+            + ELEMENT * compressed / parts(self.job)
             + self.queries_keys_values()
             + self.attention_output()
             + self.scores()
@@ -226,13 +223,13 @@ impl Token<'_> {
         let (heads, kv_heads) = self.heads();
         match self.model.attention {
             Attention::Full | Attention::Window { .. } => {
-                HALF * self.model.head_dim as f64 * (heads + 2.0 * kv_heads)
+                ELEMENT * self.model.head_dim as f64 * (heads + 2.0 * kv_heads)
             }
             Attention::Latent(_) if self.again.has(Module::MlaUpProj) => 0.0,
             Attention::Latent(latent) => {
                 let key = (latent.nope_dim + latent.rope_dim) as f64;
                 let (nope, value) = (latent.nope_dim as f64, latent.value_dim as f64);
-                HALF * heads * (2.0 * key + nope + value)
+                ELEMENT * heads * (2.0 * key + nope + value)
             }
         }
     }
@@ -249,7 +246,7 @@ impl Token<'_> {
                 operand_bytes(self.job.precision, self.software) * self.attention_elements()
             }
             Input::ExpertFc1 | Input::MoeAct if !has_experts || self.again.has(Module::Moe) => 0.0,
-            Input::ExpertFc1 => self.routed() * HALF * self.model.hidden as f64,
+            Input::ExpertFc1 => self.routed() * ELEMENT * self.model.hidden as f64,
             Input::MoeAct => {
                 let elements = self.expert_elements();
                 self.routed() * (self.expanded(elements) - self.activated(elements))
@@ -293,9 +290,9 @@ impl Token<'_> {
     fn expanded(self, elements: f64) -> f64 {
         let input = self.activated(elements);
         match (self.model.gated, self.software.fused_gate) {
-            (false, _) => HALF * elements + input,
-            (true, true) => 2.0 * HALF * elements + input,
-            (true, false) => 3.0 * HALF * elements + input,
+            (false, _) => ELEMENT * elements + input,
+            (true, true) => 2.0 * ELEMENT * elements + input,
+            (true, false) => 3.0 * ELEMENT * elements + input,
         }
     }
 
@@ -312,7 +309,7 @@ impl Token<'_> {
                     if self.again.has(Module::SharedExperts) { 0.0 } else { experts.shared_ffn as f64 };
                 // Inputs in the order of experts, and outputs that are weighted; the router's scores and weights.
                 let hidden = self.model.hidden as f64;
-                let outputs = if self.software.keeps_expert_outputs { HALF * hidden } else { 0.0 };
+                let outputs = if self.software.keeps_expert_outputs { ELEMENT * hidden } else { 0.0 };
                 let inputs = operand_bytes(self.job.precision, self.software) * hidden;
                 let routed = inputs + outputs + self.expanded(elements) - activated;
                 self.block()
@@ -343,13 +340,13 @@ impl Token<'_> {
         let matrices = self.model.ffn_matrices() as f64;
         let hidden = self.model.hidden as f64;
         let block = if has_experts {
-            self.routed() * HALF * (2.0 * hidden + matrices * self.expert_elements())
+            self.routed() * ELEMENT * (2.0 * hidden + matrices * self.expert_elements())
         } else {
-            HALF * matrices * self.model.ffn as f64 / f64::from(self.job.tensor)
+            ELEMENT * matrices * self.model.ffn as f64 / f64::from(self.job.tensor)
         };
         let keys = if self.job.context > 1 {
             let (heads, kv_heads) = self.heads();
-            2.0 * HALF
+            2.0 * ELEMENT
                 * match self.model.attention {
                     Attention::Latent(latent) => {
                         heads * (latent.nope_dim + latent.rope_dim + latent.value_dim) as f64
@@ -359,6 +356,6 @@ impl Token<'_> {
         } else {
             0.0
         };
-        block + 2.0 * HALF * hidden + keys
+        block + 2.0 * ELEMENT * hidden + keys
     }
 }

@@ -46,7 +46,7 @@ pub enum BlockKind {
 }
 
 /// What a rank computes in a part of a block, and holds. Communication that stays within the block, of tensor-parallel ranks
-/// and of keys and values, counts as computing, as far as it is not hidden. So do copies to the host's memory and back, in the
+/// and of keys and values, counts as computing, as far as it is exposed. So do copies to the host's memory and back, in the
 /// last block of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Default, Serialize)]
 pub struct Share {
@@ -68,7 +68,7 @@ pub struct Experts {
     /// What the rank's experts compute and hold.
     pub share: Share,
     /// Bytes that a rank sends in each exchange of tokens: one before experts and one after them. 0 if the exchanges hide
-    /// behind another micro-batch, or if all experts are on each rank; what is not hidden is then part of the dense share.
+    /// behind another micro-batch, or if all experts are on each rank; what is exposed is then part of the dense share.
     pub bytes: f64,
     /// Whether the backward pass repeats both exchanges of the forward pass before its own two.
     pub repeats: bool,

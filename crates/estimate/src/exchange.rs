@@ -11,13 +11,13 @@ use crate::stages::{Block, divide};
 /// Times of exchanges in a step, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Exchange {
-    /// Gradients and parameters, if nothing were hidden.
+    /// Gradients and parameters, if all were exposed.
     pub whole_s: f64,
-    /// What is not hidden.
+    /// What is exposed.
     pub exposed_s: f64,
     /// The update of parameters.
     pub update_s: f64,
-    /// Its copies from and to the host that are not hidden.
+    /// Its exposed copies from and to the host.
     pub copies_s: f64,
 }
 
@@ -74,7 +74,7 @@ impl<C: Costs> Setting<'_, C> {
                 + self.collective(collective, held.experts * bytes, groups.1)
         };
         let exposed = |overlaps: bool| if overlaps { self.software.data_exposed } else { 1.0 };
-        // What is not hidden of an exchange that hides behind `behind` seconds of computing.
+        // What is exposed of an exchange that hides behind `behind` seconds of computing.
         let hide = |seconds: f64, overlaps: bool, behind: f64| {
             (seconds * exposed(overlaps)).max(if overlaps { seconds - behind } else { 0.0 })
         };

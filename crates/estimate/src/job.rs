@@ -4,6 +4,11 @@ use crate::model::Model;
 use serde::{Deserialize, Serialize};
 use syncline_kernels::Library;
 
+/// Bytes of an element of 16 bits, which all has that has no type of its own: parameters for products, what is between them.
+pub(crate) const ELEMENT_BYTES: u64 = 2;
+/// The same, among numbers that may be fractions.
+pub(crate) const ELEMENT: f64 = ELEMENT_BYTES as f64;
+
 /// How ranks divide the work, and in which batches they do it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

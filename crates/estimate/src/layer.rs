@@ -14,15 +14,15 @@ pub struct Pass {
     pub attention: f64,
     /// Operations between products.
     pub element_wise: f64,
-    /// Collectives of tensor parallelism that are not hidden.
+    /// Exposed collectives of tensor parallelism.
     pub tensor: f64,
-    /// Keys and values from other ranks of a sequence, that are not hidden.
+    /// Exposed keys and values from other ranks of a sequence.
     pub context: f64,
     /// Tokens to experts on other ranks, and back.
     pub expert: f64,
     /// Waiting for the processor that launches kernels.
     pub launch: f64,
-    /// Copies of activations to the host's memory and back that are not hidden.
+    /// Exposed copies of activations to the host's memory and back.
     pub offload: f64,
 }
 
@@ -277,7 +277,7 @@ impl<C: Costs> Setting<'_, C> {
         if alone { 0.0 } else { self.tensor_pair() }
     }
 
-    /// What a rank gathers before a block, and reduces after it, where that is not hidden.
+    /// What a rank gathers before a block, and reduces after it, where that is exposed.
     fn tensor_pair(&self) -> f64 {
         let exposed = if self.job.overlap.tensor { self.software.tensor_exposed } else { 1.0 };
         exposed

@@ -2,7 +2,7 @@
 
 use crate::job::Precision;
 use serde::Deserialize;
-use syncline_kernels::Library;
+use syncline_kernels::{AttentionShape, Library, Pass};
 
 /// Which of the three matrix products of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,32 @@ pub struct AttentionWork {
     pub library: Library,
 }
 
+impl AttentionWork {
+    /// Causal attention with heads of `head_dim` elements.
+    pub const fn shape(self, head_dim: u64) -> AttentionShape {
+        AttentionShape {
+            batch: self.batch,
+            sequence: self.sequence,
+            heads: self.heads,
+            kv_heads: self.kv_heads,
+            head_dim,
+            causal: true,
+            window: self.window,
+            pass: if self.backward { Pass::Backward } else { Pass::Forward },
+            prepare: false,
+        }
+    }
+
+    /// Operations of the products that the mask leaves: scores, and outputs; backward, scores again, and gradients of
+    /// scores, of values, of queries and of keys.
+    pub fn flop(self) -> f64 {
+        let sizes =
+            if self.backward { 3 * self.key_dim + 2 * self.value_dim } else { self.key_dim + self.value_dim };
+        let pairs = self.shape(1).pairs() * (self.batch * self.heads) as f64;
+        2.0 * pairs * sizes as f64
+    }
+}
+
 /// Times of kernels and collectives on a cluster, in seconds.
 pub trait Costs {
     /// `groups` products of `m` x `k` times `k` x `n`, by one kernel.
@@ -161,11 +187,11 @@ pub struct Software {
     /// What adds to that time, for each tensor-parallel rank, if the stages of the pipeline are in several NVLink domains,
     /// seconds. Measured with nanotron, whose reason is unknown; 0 for others.
     pub staged_layer_s: f64,
-    /// Part of the time of tensor-parallel collectives that is not hidden where they overlap.
+    /// Part of the time of tensor-parallel collectives that is exposed where they overlap.
     pub tensor_exposed: f64,
     /// Time that tokens take to experts and back, over that of NCCL's all-to-all.
     pub dispatch: f64,
-    /// Part of the time of tokens to experts and back that is not hidden where it overlaps.
+    /// Part of the time of tokens to experts and back that is exposed where it overlaps.
     pub expert_exposed: f64,
     /// Least time of a layer with experts, forward and backward, as `layer_cpu_s`: routing and dispatch launch many kernels.
     pub expert_cpu_s: f64,
@@ -177,12 +203,12 @@ pub struct Software {
     pub expert_element_wise: f64,
     /// Whether kernels of products and activations add biases of experts and limit activations, and no others do.
     pub fused_biases: bool,
-    /// Part of the time of gradients and parameters that is not hidden where they overlap.
+    /// Part of the time of gradients and parameters that is exposed where they overlap.
     pub data_exposed: f64,
     /// The same with ZeRO-3, where every layer has exchanges of its own to hide; without it, `data_exposed`.
     #[serde(default)]
     pub sharded_exposed: Option<f64>,
-    /// Part of the time of messages between stages that is not hidden where they overlap.
+    /// Part of the time of messages between stages that is exposed where they overlap.
     pub pipeline_exposed: f64,
     /// What it allocates; callers choose it by the framework.
     #[serde(skip, default = "MemorySoftware::megatron")]

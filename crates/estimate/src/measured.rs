@@ -3,7 +3,7 @@
 use crate::job::Precision;
 use crate::machine::{AttentionWork, Collective, Costs, Group, Product};
 use syncline_diagnostics::Diagnostic;
-use syncline_kernels::{Attention, AttentionShape, Gemm, GemmShape, Kernels, Layout, Pass};
+use syncline_kernels::{Attention, Gemm, GemmShape, Kernels, Layout};
 use syncline_nccl::{Call, Machine, Operation};
 
 /// Fitted models of an accelerator's kernels, and of NCCL on its machine.
@@ -25,13 +25,13 @@ impl Measured {
     /// # Errors
     /// Kernels of this precision were not measured on the accelerator.
     pub fn new(kernels: Kernels, nccl: Machine, precision: Precision) -> Result<Self, Diagnostic> {
-        let half = kernels.gemm(HALF)?.clone();
+        let half = kernels.gemm(SIXTEEN_BITS)?.clone();
         let linear = match precision {
             Precision::Bf16 | Precision::Fp16 => half.clone(),
             Precision::Fp8 | Precision::Mxfp8 => kernels.gemm("fp8")?.clone(),
             Precision::Nvfp4 => kernels.gemm("nvfp4")?.clone(),
         };
-        let attention = kernels.attention(HALF)?.clone();
+        let attention = kernels.attention(SIXTEEN_BITS)?.clone();
         let half_precision = !precision.converts();
         Ok(Self { kernels, linear, half, attention, nccl, half_precision })
     }
@@ -44,23 +44,8 @@ impl Measured {
     }
 }
 
-/// Causal attention with heads of `head_dim` elements.
-const fn shape(work: AttentionWork, head_dim: u64) -> AttentionShape {
-    AttentionShape {
-        batch: work.batch,
-        sequence: work.sequence,
-        heads: work.heads,
-        kv_heads: work.kv_heads,
-        head_dim,
-        causal: true,
-        window: work.window,
-        pass: if work.backward { Pass::Backward } else { Pass::Forward },
-        prepare: false,
-    }
-}
-
 /// The name of 16-bit data in files of kernels; both 16-bit types have the same rates.
-const HALF: &str = "bf16";
+const SIXTEEN_BITS: &str = "bf16";
 /// Head size of which attention with other sizes is a multiple.
 const HEAD: u64 = 128;
 
@@ -81,18 +66,14 @@ impl Costs for Measured {
     }
 
     fn least_attention(&self, work: AttentionWork) -> f64 {
-        // Scores, and outputs; backward, scores again, and gradients of scores, of values, of queries and of keys.
-        let sizes =
-            if work.backward { 3 * work.key_dim + 2 * work.value_dim } else { work.key_dim + work.value_dim };
-        let pairs = shape(work, 1).pairs() * (work.batch * work.heads) as f64;
-        self.attention.least_seconds(2.0 * pairs * sizes as f64)
+        self.attention.least_seconds(work.flop())
     }
 
     fn attention(&self, work: AttentionWork) -> f64 {
         // Keys and values of different sizes take the time of their mean.
         let equal = work.key_dim == work.value_dim;
         let head_dim = if equal { work.key_dim } else { HEAD };
-        let seconds = self.attention.time_by(work.library, shape(work, head_dim)).seconds;
+        let seconds = self.attention.time_by(work.library, work.shape(head_dim)).seconds;
         if equal { seconds } else { seconds * (work.key_dim + work.value_dim) as f64 / (2 * HEAD) as f64 }
     }
 

@@ -9,7 +9,7 @@ use crate::activations::{
 };
 use crate::adapters::trained;
 use crate::exchange::Held;
-use crate::job::{Job, Schedule};
+use crate::job::{ELEMENT, Job, Schedule};
 use crate::machine::MemorySoftware;
 use crate::model::Model;
 use crate::offload::HOST_GRADIENT;
@@ -101,9 +101,6 @@ fn moments(job: &Job) -> f64 {
     let scale = if job.moment_bytes == 1 { 4.0 / 2048.0 } else { 0.0 };
     2.0 * (f64::from(job.moment_bytes) + scale)
 }
-
-/// Bytes of a parameter in the type of products.
-const HALF: f64 = 2.0;
 
 /// What layers keep: those without experts and those with, as they are and as they are computed again.
 struct Kinds<'a> {
@@ -260,10 +257,10 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
         let trained = trained(model, job, blocks);
         let trained_part = if job.zero > 0 { trained * divided / all.max(1.0) } else { trained };
         return States {
-            weights: (HALF + copies) * at(3) + HALF * trained,
+            weights: (ELEMENT + copies) * at(3) + ELEMENT * trained,
             gradients: (gradient + f64::from(software.gradient_copy_bytes)) * trained,
             optimizer: (moments(job) + MASTER) * trained_part,
-            gathered: if job.zero >= 3 { HALF * gathered(model, job, blocks).1 } else { 0.0 },
+            gathered: if job.zero >= 3 { ELEMENT * gathered(model, job, blocks).1 } else { 0.0 },
             host: 0.0,
         };
     }
@@ -272,16 +269,16 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     let (weight, optimizer) = if job.zero >= 3 && software.gathers_from_master {
         (MASTER, moments(job))
     } else {
-        (HALF, moments(job) + MASTER)
+        (ELEMENT, moments(job) + MASTER)
     };
     let gathered = match job.zero {
         0 | 1 => 0.0,
         2 => gradient * unit,
         // FSDP in a pipeline keeps a stage's parameters gathered (`reshard_after_forward` off in torchtitan), and sums whole
         // gradients over micro-batches before it reduces them (`unsharded_accumulated_grad`).
-        _ if job.pipeline > 1 => (HALF + gradient) * all,
+        _ if job.pipeline > 1 => (ELEMENT + gradient) * all,
         // One unit computes, the next one is on its way; gradients are converted before they are reduced.
-        _ => HALF * two_units + (HALF + gradient) * unit,
+        _ => ELEMENT * two_units + (ELEMENT + gradient) * unit,
     };
     States {
         weights: weight * at(3) + copies * all,

@@ -11,15 +11,12 @@
 //! of Megatron Core).
 
 use crate::activations::{Treatment, layer_activations};
-use crate::job::Job;
+use crate::job::{ELEMENT, Job};
 use crate::layer::{Layer, Setting};
 use crate::machine::{Costs, Host};
 
 /// Bytes of a gradient on the host, whose optimizer computes in 32 bits.
 pub(crate) const HOST_GRADIENT: f64 = 4.0;
-
-/// Bytes of a parameter that is copied up, in the type of products.
-const HALF: f64 = 2.0;
 
 /// Activations of the layers of a chunk that are copied, and what hides the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -41,7 +38,7 @@ impl Copies {
         self.first.get_or_insert((forward, backward));
     }
 
-    /// Seconds of copies out and in that are not hidden. `turns` has the seconds of both passes of an output layer in the
+    /// Seconds of exposed copies out and in. `turns` has the seconds of both passes of an output layer in the
     /// chunk, after which its own backward pass follows at once.
     pub(crate) fn exposed(&self, host: Option<Host>, turns: Option<(f64, f64)>) -> (f64, f64) {
         if self.bytes <= 0.0 {
@@ -63,7 +60,7 @@ impl Copies {
 pub(crate) struct HostUpdate {
     /// Computing on accelerator and host, seconds.
     pub(crate) update_s: f64,
-    /// Copies that are not hidden, seconds.
+    /// Exposed copies, seconds.
     pub(crate) copies_s: f64,
 }
 
@@ -87,9 +84,9 @@ impl<C: Costs> Setting<'_, C> {
             return HostUpdate { update_s: f64::INFINITY, copies_s: 0.0 };
         };
         // Parameters and both moments are read and written, gradients are read, and parameters are converted.
-        let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + HOST_GRADIENT + 4.0 + HALF;
+        let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + HOST_GRADIENT + 4.0 + ELEMENT;
         let host_s = parameters * states / host.update;
-        let (down, up) = (parameters * HOST_GRADIENT / host.to_host, parameters * HALF / host.to_device);
+        let (down, up) = (parameters * HOST_GRADIENT / host.to_host, parameters * ELEMENT / host.to_device);
         let update_s = host_s.max(device_s);
         let copies_s = if job.overlap.optimizer { (down.max(up) - update_s).max(0.0) } else { down + up };
         HostUpdate { update_s, copies_s }

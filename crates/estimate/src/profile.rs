@@ -29,9 +29,9 @@ pub struct Profile {
     pub step_s: f64,
     /// Seconds until the last stage has done its last turn.
     pub pipeline_s: f64,
-    /// Seconds of gradients and parameters after that, which are not hidden.
+    /// Seconds of exposed gradients and parameters after that.
     pub exchange_s: f64,
-    /// Seconds of the optimizer after that, and of its copies from and to the host that are not hidden.
+    /// Seconds of the optimizer after that, and of its exposed copies from and to the host.
     pub update_s: f64,
     /// The stage that computes most.
     pub slowest: usize,
@@ -76,7 +76,7 @@ pub enum SpanKind {
     Weight,
     /// A forward and a backward pass at once.
     Both,
-    /// A message that is not hidden.
+    /// An exposed message.
     Message,
 }
 
@@ -639,7 +639,7 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
         if let Some(shape) = work.attention {
             for backward in [false, true] {
                 let forward = twice(modules.has(Module::CoreAttention));
-                let (flop, bytes) = attended(&shape, backward, job.context);
+                let (flop, bytes) = attended(AttentionWork { backward, ..shape }, job.context);
                 found.push(Kernel {
                     name: if job.fused_attention { "attention" } else { "attention, not fused" }.to_owned(),
                     pass: if backward { "backward" } else { "forward" },
@@ -704,19 +704,14 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
     }
 }
 
-/// Operations and bytes of causal attention on one rank: two products of scores forward, five backward, and queries, keys,
-/// values and outputs, backward with the gradients of each.
-fn attended(shape: &AttentionWork, backward: bool, context: u32) -> (f64, f64) {
-    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, window, .. } = *shape;
-    let sequence_f = sequence as f64;
-    let within = if window == 0 { sequence_f } else { (window as f64).min(sequence_f) };
-    // The first tokens of a sequence see less than a window.
-    let seen = within * (1.0 - within / (2.0 * sequence_f));
+/// Operations and bytes of causal attention on one rank of a sequence: bytes are queries, keys, values and outputs, backward
+/// with the gradients of each.
+fn attended(work: AttentionWork, context: u32) -> (f64, f64) {
+    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, backward, .. } = work;
     let parts = f64::from(context);
-    let pairs = batch as f64 * sequence_f * seen * heads as f64 / parts;
+    let flop = work.flop() / parts;
     let (key, value) = (key_dim as f64, value_dim as f64);
-    let flop = if backward { 2.0 * pairs * (3.0 * key + 2.0 * value) } else { 2.0 * pairs * (key + value) };
-    let tokens = batch as f64 * sequence_f / parts;
+    let tokens = batch as f64 * sequence as f64 / parts;
     let once = 2.0 * tokens * (heads as f64 * (key + value) + kv_heads as f64 * (key + value) * parts);
     (flop, if backward { 2.0 * once } else { once })
 }

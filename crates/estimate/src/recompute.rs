@@ -1,12 +1,10 @@
 //! What the backward pass computes again, if it does so for parts of a layer.
 
-use crate::job::Module;
+use crate::job::{ELEMENT_BYTES, Module};
 use crate::layer::{Pass, Setting};
 use crate::machine::{Costs, Product};
 use crate::model::Attention;
 use crate::work::{LayerWork, Part, limited, ordered, rotated};
-
-const HALF: u64 = 2;
 
 impl<C: Costs> Setting<'_, C> {
     /// The time of the chosen parts of a layer with this work and this forward pass. Products at the end of a part are not
@@ -25,7 +23,8 @@ impl<C: Costs> Setting<'_, C> {
         let (mut bytes, mut routed) = (0, 0);
         if modules.has(Module::Layernorm) {
             // Two norms read and write a token each.
-            bytes += self.job.tokens() * self.model.hidden * HALF * 4 / u64::from(self.sequence_parts());
+            bytes +=
+                self.job.tokens() * self.model.hidden * ELEMENT_BYTES * 4 / u64::from(self.sequence_parts());
         }
         if modules.has(Module::MlaUpProj) {
             again.products += self.products_of(work, Part::UpProjection);

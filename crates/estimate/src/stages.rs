@@ -114,13 +114,13 @@ pub struct Pipelined {
     pub busy_s: f64,
     /// The rest: the pipeline fills and drains, and stages wait for the slowest one.
     pub bubble_s: f64,
-    /// Messages between stages that are not hidden.
+    /// Exposed messages between stages.
     pub messages_s: f64,
 }
 
 /// The time of a schedule (GPipe, 1F1B, interleaved with several chunks a stage; SC21, 2.2): `stages` has the seconds of a
 /// micro-batch in each stage, forward and backward, and `message_s` those of a message of one micro-batch to the next chunk,
-/// of which `exposed` is not hidden.
+/// of which the part `exposed` is.
 ///
 /// The slowest stage computes all micro-batches one after the other. Before its first and after its last one, a micro-batch
 /// passes all other stages; with `v` chunks a stage, it passes only one `v`-th of each of them.

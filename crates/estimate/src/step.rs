@@ -21,13 +21,13 @@ pub struct Step {
     pub ends_s: f64,
     /// Waiting while the pipeline fills and drains, and for the slowest stage, seconds.
     pub bubble_s: f64,
-    /// Messages between stages that are not hidden, seconds.
+    /// Exposed messages between stages, seconds.
     pub messages_s: f64,
-    /// Gradients and parameters that are not hidden, seconds.
+    /// Exposed gradients and parameters, seconds.
     pub exchange_s: f64,
     /// The update of parameters, seconds.
     pub update_s: f64,
-    /// Its copies from and to the host that are not hidden, seconds.
+    /// Its exposed copies from and to the host, seconds.
     pub copies_s: f64,
     /// Seconds of a micro-batch in each stage.
     pub stages_s: Vec<f64>,

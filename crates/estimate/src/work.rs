@@ -1,6 +1,6 @@
 //! The kernels of a layer on one rank.
 
-use crate::job::{Dispatcher, Job};
+use crate::job::{Dispatcher, ELEMENT_BYTES, Job};
 use crate::machine::{AttentionWork, Product};
 use crate::model::{Attention, Latent, Model};
 
@@ -77,8 +77,6 @@ pub struct LayerWork {
     pub heads_bytes: u64,
 }
 
-const HALF: u64 = 2;
-
 /// The work of a layer.
 pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
     let mut work = LayerWork::default();
@@ -111,7 +109,7 @@ pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
     // Two norms read and write a token each, and two residuals read two and write one; dropout reads and writes one, and
     // keeps a mask.
     let dropout = if model.dropout { 2 * 5 } else { 0 };
-    work.element_bytes += job.tokens() * model.hidden * (HALF * (2 * 2 + 2 * 3) + dropout) / between;
+    work.element_bytes += job.tokens() * model.hidden * (ELEMENT_BYTES * (2 * 2 + 2 * 3) + dropout) / between;
     work.dense_parameters = model.rank_parameters(experts, tensor);
     work
 }
@@ -146,11 +144,11 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             let outputs = (model.heads + 2 * model.kv_heads) * model.head_dim;
             work.linear(tokens, hidden, outputs / tensor, Part::Attention);
             if model.kv_heads < tensor {
-                work.heads_bytes = tokens * outputs * HALF;
+                work.heads_bytes = tokens * outputs * ELEMENT_BYTES;
             }
             work.linear(tokens, queries, hidden, Part::AttentionOutput);
             if model.rotary {
-                work.element_bytes += tokens * (queries + keys) * HALF * 2;
+                work.element_bytes += tokens * (queries + keys) * ELEMENT_BYTES * 2;
             }
             (kv_heads, model.head_dim, model.head_dim)
         }
@@ -177,12 +175,12 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
 pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
     let Latent { nope_dim, rope_dim, value_dim, .. } = latent;
     let (queries, read) = (2 * rope_dim, nope_dim + value_dim);
-    tokens * heads * (queries + read + nope_dim + rope_dim + value_dim) * HALF
+    tokens * heads * (queries + read + nope_dim + rope_dim + value_dim) * ELEMENT_BYTES
 }
 
 /// Bytes in which `copies` of tokens are copied into the order of experts and back, and weighted.
 pub(crate) const fn ordered(model: &Model, copies: u64) -> u64 {
-    copies * model.hidden * HALF * 6
+    copies * model.hidden * ELEMENT_BYTES * 6
 }
 
 /// Bytes in which inputs of a linear layer are converted in the forward pass and gradients of its outputs in the backward
@@ -192,7 +190,7 @@ fn converted(model: &Model, job: &Job, linear: &Linear) -> u64 {
     let fused = job.fused_experts && linear.part == Part::Experts;
     let elements = if fused { model.hidden } else { linear.inputs + linear.outputs };
     let written = if job.adapters.is_some() { 1 } else { 2 };
-    (HALF + written) * linear.tokens * linear.groups * elements / 3
+    (ELEMENT_BYTES + written) * linear.tokens * linear.groups * elements / 3
 }
 
 /// Bytes of kernels of PyTorch that add the biases of experts to `outputs` elements, and limit the `inputs` elements of
@@ -242,7 +240,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     work.local_experts = local;
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;
     // Megatron Core's dispatchers send activations in 16 bits, before they are converted, and bring back 16 bits.
-    let token = model.hidden * HALF;
+    let token = model.hidden * ELEMENT_BYTES;
     match job.dispatcher {
         Dispatcher::AllToAll => {
             if job.expert > 1 {
@@ -287,7 +285,7 @@ impl LayerWork {
         let mut products = self.of(part);
         match (products.next(), products.next()) {
             (Some(first), Some(second)) => {
-                first.tokens * first.groups * (first.outputs + second.inputs) * HALF
+                first.tokens * first.groups * (first.outputs + second.inputs) * ELEMENT_BYTES
             }
             _ => 0,
         }

@@ -1,6 +1,7 @@
 //! Operations of a step, by the formula of SC21 and by counting.
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::work::layer_work;
 use syncline_estimate::{Cluster, Job, Model, Precision, Recompute, Software, estimate};
 
@@ -117,4 +118,28 @@ fn tensor_parallel_ranks_divide_products_and_share_few_heads_of_keys() {
     assert_eq!(work.attention.map(|each| (each.heads, each.kv_heads)), Some((6, 1)));
     assert_eq!(outputs(2), (49_152, 49_152 / 16));
     assert_eq!(work.dense_parameters, one.dense_parameters / 16);
+}
+
+/// Two products for each pair of a query and a key before it forward, five backward, counted one by one.
+#[test]
+fn operations_of_attention_are_those_of_all_pairs() {
+    for (sequence, window) in [(1, 0), (7, 0), (12, 5), (9, 9), (6, 40)] {
+        let work = AttentionWork {
+            batch: 2,
+            sequence,
+            heads: 4,
+            kv_heads: 2,
+            key_dim: 6,
+            value_dim: 4,
+            window,
+            backward: false,
+            library: syncline_kernels::Library::Measured,
+        };
+        let sees = |query: u64, key: u64| key <= query && (window == 0 || query - key < window);
+        let pairs = (0..sequence).flat_map(|query| (0..sequence).map(move |key| (query, key)));
+        let count = pairs.filter(|&(query, key)| sees(query, key)).count() as f64 * 8.0;
+        assert_eq!(work.flop(), 2.0 * count * (6.0 + 4.0));
+        let backward = AttentionWork { backward: true, ..work };
+        assert_eq!(backward.flop(), 2.0 * count * (3.0 * 6.0 + 2.0 * 4.0));
+    }
 }
