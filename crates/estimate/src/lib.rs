@@ -19,6 +19,7 @@
 //! - [`profile`]: the step of one job in detail: turns, memory over the step, communication, kernels;
 //! - [`search`]: the best parallel configurations, by the time of a step;
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
+//! - `kept`: these activations, added up for each chunk of layers;
 //! - `offload`: copies to the host's memory and back, and updates that the host computes;
 //! - [`check`]: jobs that no cluster can run.
 //!
@@ -32,6 +33,7 @@ pub mod blocks;
 pub mod check;
 pub mod exchange;
 pub mod job;
+mod kept;
 pub mod layer;
 pub mod machine;
 pub mod measured;

@@ -4,18 +4,16 @@
 //! stage and the micro-batches in flight. The peak is at the beginning of a backward pass: in the last stage all logits exist
 //! then, in others the gradients of a layer.
 
-use crate::activations::{
-    Activations, Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
-};
 use crate::adapters::trained;
 use crate::exchange::Held;
 use crate::job::{ELEMENT, Job, Schedule};
+use crate::kept::{Kept, kept_by_chunk};
 use crate::machine::MemorySoftware;
 use crate::model::Model;
 use crate::offload::HOST_GRADIENT;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
-use crate::stages::{Block, divide, divide_chunks, in_flight};
+use crate::stages::{Block, divide, in_flight};
 use serde::Serialize;
 
 /// The peak memory of a rank, in bytes.
@@ -85,11 +83,10 @@ pub fn memory(model: &Model, job: &Job, software: &MemorySoftware) -> Memory {
 
 /// The memory of a rank of each stage.
 pub fn memory_by_stage(model: &Model, job: &Job, software: &MemorySoftware) -> Vec<Memory> {
-    let (chunks, stages) = (divide_chunks(model, job), divide(model, job));
-    let kinds = Kinds::of_model(model, job, software);
+    let kept = kept_by_chunk(model, job, software);
     (0..)
-        .zip(&stages)
-        .map(|(number, blocks)| stage(model, job, software, number, blocks, &chunks, &kinds))
+        .zip(&divide(model, job))
+        .map(|(number, blocks)| stage(model, job, software, number, blocks, &kept))
         .collect()
 }
 
@@ -102,95 +99,30 @@ fn moments(job: &Job) -> f64 {
     2.0 * (f64::from(job.moment_bytes) + scale)
 }
 
-/// What layers keep: those without experts and those with, as they are and as they are computed again.
-struct Kinds<'a> {
-    model: &'a Model,
-    kept: [[[Activations; 2]; 2]; 2],
-}
-
-impl<'a> Kinds<'a> {
-    fn of_model(model: &'a Model, job: &Job, software: &MemorySoftware) -> Self {
-        let kept = [false, true].map(|experts| {
-            let layer = (0..model.layers).find(|layer| model.has_experts(*layer) == experts);
-            [false, true].map(|again| {
-                [false, true].map(|offloaded| {
-                    layer.map_or_else(Activations::default, |layer| {
-                        layer_activations(model, job, software, layer, Treatment { again, offloaded })
-                    })
-                })
-            })
-        });
-        Self { model, kept }
-    }
-
-    /// Those of a layer that is the `nth` of a chunk.
-    fn of(&self, job: &Job, layer: u32, nth: u32, blocks: &[Block]) -> Activations {
-        // Layers of multi-token prediction are like the last layer.
-        let experts = self.model.has_experts(layer.min(self.model.layers - 1));
-        let Treatment { again, offloaded } = Treatment::of(job, nth, blocks);
-        self.kept[usize::from(experts)][usize::from(again)][usize::from(offloaded)]
-    }
-}
-
 fn stage(
     model: &Model,
     job: &Job,
     software: &MemorySoftware,
     number: u32,
     blocks: &[Block],
-    chunks: &[Vec<Block>],
-    kinds: &Kinds,
+    chunks: &[Kept],
 ) -> Memory {
     let held = Held::of(model, job, blocks);
     let States { weights, gradients, optimizer, gathered, host } = states(model, job, software, held, blocks);
     let batches = in_flight(job, number);
+    // Only with GPipe does a forward pass come before the last one's loss has gone backward.
+    let losses = if job.schedule == Schedule::GPipe { batches } else { 1.0 };
     let (mut kept, mut logits, mut working, mut host) = (0.0, 0.0, 0.0_f64, host);
-    let losses = f64::from(1 + model.prediction_layers);
     for place in places(job, number) {
-        let mut nth = 0;
-        let blocks = &chunks[place.chunk as usize];
-        for block in blocks {
-            match *block {
-                Block::Embedding => kept += batches * embedding(model, job),
-                Block::Layer(layer) => {
-                    let found = kinds.of(job, layer, nth, blocks);
-                    kept += batches * found.kept;
-                    host += batches * found.host;
-                    working = working.max(found.working);
-                    nth += 1;
-                }
-                Block::Output => {
-                    let vocab = job.rank_vocab(model) as f64;
-                    // Only with GPipe does a forward pass come before the last one's loss has gone backward.
-                    let batches = if job.schedule == Schedule::GPipe { batches } else { 1.0 };
-                    kept += batches * losses * output_layer(model, job);
-                    logits += batches * losses * software.logit_bytes * job.tokens() as f64 * vocab;
-                }
-            }
-        }
+        let chunk = chunks[place.chunk as usize];
+        kept += batches * chunk.layers + losses * chunk.output;
+        logits += losses * chunk.logits;
+        host += batches * chunk.host;
+        working = working.max(chunk.working);
     }
     if job.schedule.is_ordered() {
-        let bytes = |blocks: &Vec<Block>| {
-            let (mut all, mut nth) = (ChunkBytes::default(), 0);
-            for block in blocks {
-                all = all.and(match *block {
-                    Block::Embedding => {
-                        ChunkBytes { forward: embedding(model, job), weight: embedding_weights(model, job) }
-                    }
-                    Block::Layer(layer) => {
-                        let found = kinds.of(job, layer, nth, blocks);
-                        nth += 1;
-                        ChunkBytes { forward: found.kept, weight: found.weights }
-                    }
-                    Block::Output => ChunkBytes {
-                        forward: losses * output_layer(model, job),
-                        weight: losses * output_weights(model, job),
-                    },
-                });
-            }
-            all
-        };
-        kept = peak(job, number, &chunks.iter().map(bytes).collect::<Vec<_>>());
+        let bytes: Vec<ChunkBytes> = chunks.iter().map(|chunk| chunk.ordered()).collect();
+        kept = peak(job, number, &bytes);
     }
     let working = (working - logits).max(0.0);
     let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };

@@ -4,11 +4,9 @@
 //! executed one by one ([`crate::schedule::run::timeline`]), each as early as it can be. The end of the last one therefore
 //! checks the closed form of the pipeline, and the most that a stage keeps checks the memory.
 
-use crate::activations::{
-    Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
-};
 use crate::adapters::adapted;
 use crate::job::{Job, Module, Precision, Recompute, Schedule};
+use crate::kept::{Kept, kept_by_chunk};
 use crate::layer::{Pass, Setting};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, MemorySoftware, Product, Software};
 use crate::memory::{Memory, memory_by_stage};
@@ -223,8 +221,7 @@ fn over_time(
     software: &MemorySoftware,
     turns: &[Vec<(Turn, f64, f64)>],
 ) -> Vec<StageMemory> {
-    let kept: Vec<Kept> =
-        divide_chunks(model, job).iter().map(|blocks| Kept::of(model, job, software, blocks)).collect();
+    let kept = kept_by_chunk(model, job, software);
     let stages = memory_by_stage(model, job, software);
     (0..)
         .zip(stages.iter().zip(turns))
@@ -236,51 +233,6 @@ fn over_time(
             }
         })
         .collect()
-}
-
-/// Bytes of one micro-batch in a chunk.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kept {
-    /// From the forward to the backward pass.
-    layers: f64,
-    /// From the gradients of inputs to those of weights, where these are apart.
-    weights: f64,
-    /// The same of the output layer, which keeps only one micro-batch at a time.
-    output: f64,
-    logits: f64,
-    /// Of the layer that needs most while it computes backward.
-    working: f64,
-}
-
-impl Kept {
-    fn of(model: &Model, job: &Job, software: &MemorySoftware, blocks: &[Block]) -> Self {
-        let (mut found, mut nth) = (Self::default(), 0);
-        for block in blocks {
-            match *block {
-                Block::Embedding => {
-                    found.layers += embedding(model, job);
-                    found.weights += embedding_weights(model, job);
-                }
-                Block::Layer(number) => {
-                    let treatment = Treatment::of(job, nth, blocks);
-                    nth += 1;
-                    let number = number.min(model.layers - 1);
-                    let layer = layer_activations(model, job, software, number, treatment);
-                    found.layers += layer.kept;
-                    found.weights += layer.weights;
-                    found.working = found.working.max(layer.working);
-                }
-                Block::Output => {
-                    let losses = f64::from(1 + model.prediction_layers);
-                    let vocab = job.rank_vocab(model) as f64;
-                    found.output += losses * output_layer(model, job);
-                    found.weights += losses * output_weights(model, job);
-                    found.logits += losses * software.logit_bytes * job.tokens() as f64 * vocab;
-                }
-            }
-        }
-        found
-    }
 }
 
 fn points(

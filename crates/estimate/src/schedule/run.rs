@@ -35,14 +35,6 @@ pub struct ChunkBytes {
     pub weight: f64,
 }
 
-impl ChunkBytes {
-    /// Those of two parts of a chunk.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        Self { forward: self.forward + other.forward, weight: self.weight + other.weight }
-    }
-}
-
 /// What an execution of a step says.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Executed {

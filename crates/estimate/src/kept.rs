@@ -1,0 +1,98 @@
+//! What a chunk of layers keeps of one micro-batch, from its forward to its backward pass.
+
+use crate::activations::{
+    Activations, Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
+};
+use crate::job::Job;
+use crate::machine::MemorySoftware;
+use crate::model::Model;
+use crate::schedule::run::ChunkBytes;
+use crate::stages::{Block, divide_chunks};
+
+/// Bytes of one micro-batch in a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Kept {
+    /// Of embedding and layers, from the forward to the backward pass.
+    pub layers: f64,
+    /// From the gradients of inputs to those of weights, where these are apart.
+    pub weights: f64,
+    /// The same as `layers` of the output layer, which keeps only one micro-batch at a time.
+    pub output: f64,
+    /// Logits and their gradients.
+    pub logits: f64,
+    /// Of the layer that needs most while it computes backward.
+    pub working: f64,
+    /// Of layers, in the host's memory.
+    pub host: f64,
+}
+
+impl Kept {
+    /// What an ordered schedule counts.
+    pub(crate) fn ordered(self) -> ChunkBytes {
+        ChunkBytes { forward: self.layers + self.output, weight: self.weights }
+    }
+}
+
+/// What each chunk of a job keeps.
+pub(crate) fn kept_by_chunk(model: &Model, job: &Job, software: &MemorySoftware) -> Vec<Kept> {
+    let kinds = Kinds::of_model(model, job, software);
+    divide_chunks(model, job).iter().map(|blocks| kept(model, job, software, &kinds, blocks)).collect()
+}
+
+fn kept(model: &Model, job: &Job, software: &MemorySoftware, kinds: &Kinds, blocks: &[Block]) -> Kept {
+    let (mut found, mut nth) = (Kept::default(), 0);
+    for block in blocks {
+        match *block {
+            Block::Embedding => {
+                found.layers += embedding(model, job);
+                found.weights += embedding_weights(model, job);
+            }
+            Block::Layer(layer) => {
+                let each = kinds.of(job, layer, nth, blocks);
+                nth += 1;
+                found.layers += each.kept;
+                found.weights += each.weights;
+                found.working = found.working.max(each.working);
+                found.host += each.host;
+            }
+            Block::Output => {
+                let losses = f64::from(1 + model.prediction_layers);
+                let vocab = job.rank_vocab(model) as f64;
+                found.output += losses * output_layer(model, job);
+                found.weights += losses * output_weights(model, job);
+                found.logits += losses * software.logit_bytes * job.tokens() as f64 * vocab;
+            }
+        }
+    }
+    found
+}
+
+/// What layers keep: those without experts and those with, as they are and as they are computed again.
+struct Kinds<'a> {
+    model: &'a Model,
+    kept: [[[Activations; 2]; 2]; 2],
+}
+
+impl<'a> Kinds<'a> {
+    fn of_model(model: &'a Model, job: &Job, software: &MemorySoftware) -> Self {
+        let kept = [false, true].map(|experts| {
+            let layer = (0..model.layers).find(|layer| model.has_experts(*layer) == experts);
+            [false, true].map(|again| {
+                [false, true].map(|offloaded| {
+                    layer.map_or_else(Activations::default, |layer| {
+                        layer_activations(model, job, software, layer, Treatment { again, offloaded })
+                    })
+                })
+            })
+        });
+        Self { model, kept }
+    }
+
+    /// Those of a layer that is the `nth` of a chunk.
+    fn of(&self, job: &Job, layer: u32, nth: u32, blocks: &[Block]) -> Activations {
+        // Layers of multi-token prediction are like the last layer.
+        let experts = self.model.has_experts(layer.min(self.model.layers - 1));
+        let Treatment { again, offloaded } = Treatment::of(job, nth, blocks);
+        self.kept[usize::from(experts)][usize::from(again)][usize::from(offloaded)]
+    }
+}
