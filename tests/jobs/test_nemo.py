@@ -144,6 +144,20 @@ CHANGED = {
     "model.fsdp_sharding_strategy": {"model.fsdp": True, "model.fsdp_sharding_strategy": "grad"},
     "model.cpu_offloading": {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": 2},
     "model.cpu_offloading_num_layers": {"model.cpu_offloading": True, "model.cpu_offloading_num_layers": 2},
+    "model.peft.peft_scheme": {"model.peft.peft_scheme": "lora"},
+    "model.peft.lora_tuning.adapter_dim": {
+        "model.peft.peft_scheme": "lora",
+        "model.peft.lora_tuning.adapter_dim": 8,
+    },
+    "model.peft.lora_tuning.target_modules": {
+        "model.peft.peft_scheme": "lora",
+        "model.peft.lora_tuning.target_modules": ["all"],
+    },
+    "model.data.train_ds.max_seq_length": {
+        "model.encoder_seq_length": None,
+        "model.data.seq_length": None,
+        "model.data.train_ds.max_seq_length": 4096,
+    },
 }
 SAME_JOB = {"model.fp8_hybrid", "model.fp8_e4m3"}
 """Formats of 8 bits take the same time."""
@@ -189,6 +203,42 @@ def test_products_overlap_only_with_sequence_parallelism(convert):
     assert convert(BASE).job.job.overlap.tensor
     assert not convert(changed(BASE, {"model.sequence_parallel": False})).job.job.overlap.tensor
     assert not convert(changed(BASE, {"model.fsdp": True})).job.job.overlap.tensor
+
+
+def test_fine_tuning_of_adapters_is_a_job_of_a_named_model(convert):
+    """``PEFTConfig`` and ``LoraPEFTConfig``; facts: NeMo-Framework-Launcher, conf/peft/llama/squad.yaml."""
+    tuning = {
+        "trainer": {"devices": 8, "num_nodes": 1, "precision": "bf16"},
+        "model": {
+            "global_batch_size": 128,
+            "micro_batch_size": 4,
+            "megatron_amp_O2": False,
+            "mcore_gpt": True,
+            "peft": {"peft_scheme": "lora", "adapter_tuning": {"adapter_dim": 64}},
+            "data": {"train_ds": {"micro_batch_size": "${peft.model.micro_batch_size}", "max_seq_length": 4096}},
+            "optim": {"name": "fused_adam"},
+        },
+    }
+
+    def made(changes):
+        found = convert(changed(tuning, changes), model="llama2-7b", vocab=None).job
+        return found.job.adapters, found.job.adapted
+
+    assert made({}) == (32, "qkv")
+    assert made({"model.peft.peft_scheme": None}) == (None, "all")
+    words = "model.peft.lora_tuning.target_modules"
+    assert made({words: ["attention"]}) == (32, "attention")
+    assert made({words: ["attention_dense", "attention_qkv"]}) == (32, "attention")
+    assert made({words: ["all"], "model.peft.lora_tuning.adapter_dim": 16}) == (16, "all")
+    whole = convert(tuning, model="llama2-7b", vocab=None).job
+    assert (whole.job.sequence, whole.job.micro_batches, whole.architecture.layers) == (4096, 4, 32)
+    for changes, said in (({words: ["mlp_fc1"]}, "these products alone"), ({"model.peft.peft_scheme": "ia3"}, "LoRA")):
+        with pytest.raises(SynclineError, match=said):
+            made(changes)
+
+
+def test_names_of_positions_may_have_capitals(convert):
+    assert convert(changed(BASE, {"model.position_embedding_type": "ALiBi"})).job.architecture.positions == "alibi"
 
 
 def test_parameters_of_32_bits_are_said(convert):

@@ -58,7 +58,7 @@ def _filled(value: Any, name: str, nodes: dict[str, tuple[Node, Mark | None]], d
         path, factors = found["path"], found["factors"]
         if path is not None:
             above = name.rpartition(".")[0]
-            whole = f"{above}{path}" if path.startswith(".") else path.removeprefix("training.")
+            whole = f"{above}{path}" if path.startswith(".") else path.removeprefix("training.").removeprefix("peft.")
             if whole == name or whole not in nodes:
                 return value
             made = _filled(nodes[whole][0].to_python(), whole, nodes, depth)

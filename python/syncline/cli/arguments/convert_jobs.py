@@ -85,6 +85,7 @@ def nemo(
     gpus: Gpus = None,
     accelerator: AcceleratorName = None,
     vocab: Vocab = None,
+    model: Model = None,
     ignore: Ignore = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -99,7 +100,7 @@ def nemo(
     from syncline.cli.commands.convert_jobs import nemo as call
 
     options = JobOptions(out, gpus, accelerator, tuple(ignore or ()), force=force, quiet=quiet)
-    return call(source, options, vocab)
+    return call(source, options, vocab, model)
 
 
 @app.command("convert bridge")

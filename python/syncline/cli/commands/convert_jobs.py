@@ -37,11 +37,11 @@ def megatron(source: Sequence[str], options: JobOptions, vocab: int | None, env:
     return _converted(convert_megatron, source, options, vocab=vocab, environment=dict(map(_variable, env)))
 
 
-def nemo(source: str, options: JobOptions, vocab: int | None) -> int:
+def nemo(source: str, options: JobOptions, vocab: int | None, model: str | None) -> int:
     """Converts a YAML file of NeMo; returns the exit status."""
     from syncline.jobs.nemo.conversion import convert_nemo
 
-    return _converted(convert_nemo, source, options, vocab=vocab)
+    return _converted(convert_nemo, source, options, vocab=vocab, model=model)
 
 
 def bridge(source: str, options: JobOptions, vocab: int | None, model: str | None) -> int:

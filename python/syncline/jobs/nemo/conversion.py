@@ -9,7 +9,7 @@ from syncline.jobs.converted import Converted, convert
 from syncline.jobs.given import Given
 from syncline.jobs.keys import known, read_keys
 from syncline.jobs.megatron.mapping import map_settings
-from syncline.jobs.nemo.mapping import SPELLED, megatron
+from syncline.jobs.nemo.mapping import SPELLED, adapted, megatron
 from syncline.jobs.settings import Settings
 from syncline.jobs.yaml_settings import read_settings
 
@@ -25,6 +25,7 @@ def convert_nemo(
     gpus: int | None = None,
     accelerator: str | None = None,
     vocab: int | None = None,
+    model: str | None = None,
     ignored: Sequence[str] = (),
 ) -> Converted:
     """The job file of a YAML file.
@@ -32,6 +33,7 @@ def convert_nemo(
     :param gpus: the number of accelerators; without it, ``trainer.num_nodes`` times ``trainer.devices``.
     :param accelerator: their name; without it, H100.
     :param vocab: the size of the vocabulary, where only the tokenizer knows it.
+    :param model: a model's name or the path of its ``config.json``, if the file has no sizes.
     :param ignored: keys to leave out, though they are unknown or refused.
     :raises SynclineError: with all keys that cannot be used, each with its place.
     """
@@ -43,7 +45,8 @@ def convert_nemo(
         gpus, said = nodes * devices, given.said("trainer.num_nodes", "trainer.devices") or "default of NeMo"
         mark = given.found["trainer.num_nodes"].mark if given.has("trainer.num_nodes") else None
     settings = Settings(megatron(given), "NeMo", SPELLED)
-    map_settings(settings, Given.of(accelerator, gpus, said=said, mark=mark, vocab=vocab))
+    map_settings(settings, Given.of(accelerator, gpus, said=said, mark=mark, vocab=vocab, model=model))
+    adapted(given, settings)
     settings.problems[:0] = given.problems
     if not given.flag("model.megatron_amp_O2"):
         settings.warnings.append(

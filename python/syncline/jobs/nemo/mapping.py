@@ -33,7 +33,6 @@ SAME: Mapping[str, str] = {
     "model.attention_dropout": "attention-dropout",
     "model.make_vocab_size_divisible_by": "make-vocab-size-divisible-by",
     "model.override_vocab_size": "vocab-size",
-    "model.position_embedding_type": "position-embedding-type",
     "model.activations_checkpoint_granularity": "recompute-granularity",
     "model.activations_checkpoint_method": "recompute-method",
     "model.activations_checkpoint_num_layers": "recompute-num-layers",
@@ -76,6 +75,10 @@ def megatron(settings: Settings) -> dict[str, Setting]:
         settings.used.add(key)
         if settings.has(key) and not settings.found[key].off and (key not in _ZERO or settings.found[key].value != 0):
             put(name, key, value=settings.found[key].value)
+    length = "model.data.train_ds.max_seq_length"
+    settings.used.add(length)
+    if settings.has(length) and "seq-length" not in renamed.found:
+        put("seq-length", length, value=settings.found[length].value)
     for key in ("model.hidden_dropout", "model.attention_dropout"):
         if not settings.has(key):
             default(SAME[key], "default of NeMo: 0.1", value=0.1)
@@ -91,8 +94,11 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     shared = settings.raw("model.share_embeddings_and_output_weights")
     if shared is False:
         put("untie-embeddings-and-output-weights", "model.share_embeddings_and_output_weights")
-    if settings.has("model.position_embedding_type") and "position-embedding-type" not in renamed.found:
-        settings.bad("model.position_embedding_type", "rope, learned_absolute, alibi")
+    positions = "model.position_embedding_type"
+    if settings.word(positions) is not None:
+        put("position-embedding-type", positions, value=str(settings.raw(positions)).lower())
+    elif settings.has(positions):
+        settings.bad(positions, "rope, learned_absolute, alibi")
     _precision(renamed)
     _optimizer(renamed)
     _overlap(renamed)
@@ -178,6 +184,55 @@ def _is(settings: Settings, name: str) -> bool:
 
 
 _FUSED = "model.gradient_accumulation_fusion"
+RANK = 32
+"""Rank of adapters that ``peft.lora_tuning`` does not say."""
+_TARGETS: Mapping[str, frozenset[str]] = {
+    "attention_qkv": frozenset(("qkv",)),
+    "attention_dense": frozenset(("dense",)),
+    "attention": frozenset(("qkv", "dense")),
+    "mlp_fc1": frozenset(("fc1",)),
+    "mlp_fc2": frozenset(("fc2",)),
+    "mlp": frozenset(("fc1", "fc2")),
+    "all": frozenset(("qkv", "dense", "fc1", "fc2")),
+}
+"""Words of ``target_modules``, and the products that they name."""
+TARGETS: Mapping[frozenset[str], str] = {
+    _TARGETS["all"]: "all",
+    _TARGETS["attention"]: "attention",
+    _TARGETS["attention_qkv"]: "qkv",
+}
+"""Products that adapters are beside, and their names in job files."""
+
+
+def adapted(given: Settings, settings: Settings) -> None:
+    """Sets the adapters of ``peft``; by default, those of queries, keys and values."""
+    key = "model.peft.peft_scheme"
+    scheme = given.word(key)
+    rank, targets = "model.peft.lora_tuning.adapter_dim", "model.peft.lora_tuning.target_modules"
+    given.used.update((rank, targets))
+    if scheme in (None, "null", "none"):
+        return
+    if scheme != "lora":
+        given.problem(key, "estimates have adapters of LoRA alone", allowed="lora, null")
+        return
+    said = given.said(rank) or f"default of NeMo: {RANK}"
+    settings.put("lora", given.whole(rank, RANK), note=said)
+    words = given.raw(targets) or ["attention_qkv"]
+    chosen = [_TARGETS.get(str(each)) for each in (words if isinstance(words, list) else [words])]
+    known = frozenset().union(*(each for each in chosen if each is not None))
+    if None in chosen or known not in TARGETS:
+        given.problem(
+            targets,
+            "estimates do not have adapters of these products alone",
+            allowed="all, attention, attention_qkv",
+        )
+        return
+    note = given.said(targets) or "default of NeMo: attention_qkv"
+    settings.put("lora_targets", TARGETS[known], note=note)
+    if given.whole("model.num_moe_experts") and known & {"fc1", "fc2"}:
+        settings.warnings.append("estimates have no adapters beside experts")
+
+
 SPELLED: Mapping[str, str] = {
     **{argument: key for key, argument in SAME.items()},
     "bf16": "trainer.precision: bf16",
