@@ -122,6 +122,28 @@ def test_overrides_of_a_recipe_need_the_model(convert):
         convert(override)
 
 
+def test_a_file_of_overrides_has_the_defaults_of_recipes(convert):
+    """``_pretrain_common``, ``_sft_common`` and ``_peft_common`` of ``recipes/common.py``."""
+    override = {"model": {"seq_length": 4096}, "train": {"micro_batch_size": 1, "global_batch_size": 64}}
+
+    def made(changes):
+        found = convert(changed(override, changes), model="llama3-8b").job.job
+        return found.precision, found.gradient_bytes, found.zero, found.overlap.gradients, found.overlap.parameters
+
+    assert made({}) == ("bf16", 4, 1, True, True)
+    assert made({"peft.dim": 8}) == ("bf16", 4, 1, False, False)
+    assert made({"checkpoint.pretrained_checkpoint": "a"}) == ("bf16", 4, 1, False, False)
+    assert made({"mixed_precision": "bf16_with_fp8_current_scaling_mixed"})[0] == "fp8"
+    assert made({"ddp.use_megatron_fsdp": True})[2] == 3
+    assert made({"ddp.overlap_grad_reduce": False, "ddp.overlap_param_gather": False})[3:] == (False, False)
+    said = convert(override, model="llama3-8b").warnings
+    assert "tensor_model_parallel_size" in said[0] and "count as 1" in said[0]
+    assert (
+        "tensor_model_parallel_size"
+        not in convert(changed(override, {"model.tensor_model_parallel_size": 2}), model="llama3-8b").warnings[0]
+    )
+
+
 def test_every_key_is_in_one_class():
     known = keys()
     names = [*known.mapped, *known.without_effect, *known.not_modelled, *known.refused]

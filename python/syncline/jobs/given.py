@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from syncline.config.model_file import names_file, read_architecture
+from syncline.models.architectures import named
+
 if TYPE_CHECKING:
     from syncline.input.node import Mark
+    from syncline.models.architecture import Architecture
 
 ACCELERATOR = "H100"
 """The accelerator of jobs that name none."""
@@ -39,3 +43,13 @@ class Given:
         why = f"--accelerator {accelerator}" if accelerator else "assumed: the settings do not name the accelerator"
         count = said or ("" if gpus is None else f"--gpus {gpus}")
         return cls(accelerator or ACCELERATOR, why, gpus, count, mark, vocab, model)
+
+    @property
+    def architecture(self) -> Architecture | None:
+        """The model that an option names; None without one.
+
+        :raises SynclineError: there is no such model, or its file cannot be read.
+        """
+        if self.model is None:
+            return None
+        return read_architecture(self.model) if names_file(self.model) else named(self.model)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error
-from syncline.jobs.bridge.mapping import RANK, SPELLED, adapted, keys, megatron
+from syncline.jobs.bridge.mapping import DEGREES, RANK, SPELLED, adapted, keys, megatron, recipe
 from syncline.jobs.converted import Converted, convert
 from syncline.jobs.given import Given
 from syncline.jobs.keys import known
@@ -39,13 +39,19 @@ def convert_bridge(
     :raises SynclineError: with all keys that cannot be used, each with its place.
     """
     found = known(read_settings(path), keys(), ignored, "Megatron-Bridge")
-    given = Settings(found.found, "Megatron-Bridge")
+    # A file without sizes overrides a recipe.
+    overrides = model is not None and "model.num_layers" not in found.found
+    defaults = recipe(found.found) if overrides else {}
+    given = Settings({**defaults, **found.found}, "Megatron-Bridge")
     settings = Settings(megatron(given), "Megatron-Bridge", SPELLED)
-    map_settings(settings, Given.of(accelerator, gpus, vocab=vocab, model=model))
+    options = Given.of(accelerator, gpus, vocab=vocab, model=model)
+    map_settings(settings, options)
     if any(name.startswith("peft.") and not each.off for name, each in found.found.items()):
         said = given.said("peft.dim") or f"default of Megatron-Bridge: {RANK}"
         settings.put("lora", given.whole("peft.dim", RANK), note=said)
         adapted(given, settings)
+    if overrides:
+        _note_degrees(given, settings, options)
     problems = [*found.problems, *given.problems]
     if gpus is None:
         problems.append(
@@ -57,5 +63,13 @@ def convert_bridge(
                 help="add --gpus N",
             )
         )
-    mapped = [each.said for name, each in given.found.items() if name in given.used]
+    mapped = [each.said for name, each in found.found.items() if name in given.used]
     return convert(Path(path).stem, Path(path).name, settings, found.left_out(given), problems, mapped=mapped)
+
+
+def _note_degrees(given: Settings, settings: Settings, options: Given) -> None:
+    """Says which degrees of parallelism the file does not have, though its recipe may."""
+    experts = options.architecture is not None and options.architecture.experts is not None
+    degrees = DEGREES if experts else DEGREES[:-1]
+    if absent := [each.removeprefix("model.") for each in degrees if not given.has(each)]:
+        settings.warnings.append(f"absent degrees count as 1, whatever the recipe says: {', '.join(absent)}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.config.model_file import names_file, read_architecture
 from syncline.models.architecture import Decoder, ExpertSizes
 from syncline.models.architectures import named
 
@@ -107,7 +106,7 @@ def _model(settings: Settings, given: Given) -> Architecture | None:
     name, flavor = settings.word(names[0]), settings.word(names[1])
     if given.model is not None:
         settings.put("model", given.model, note=f"--model {given.model}")
-        return read_architecture(given.model) if names_file(given.model) else named(given.model)
+        return given.architecture
     found = MODELS.get((str(name), str(flavor)))
     if found is None:
         said = " ".join(each for each in (name, flavor) if each is not None)
