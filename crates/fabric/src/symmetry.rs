@@ -137,9 +137,22 @@ impl Symmetry {
         self.members
     }
     /// Returns how the axis with this size and stride is turned; `None` if it is not, or if there is no such
-    /// axis.
+    /// axis. An axis that several make up, of which only the highest is turned, is turned by as many coordinates as the
+    /// others have.
     pub fn turned(&self, size: u32, stride: u32) -> Option<Turned> {
-        self.axes.iter().find(|axis| axis.size == size && axis.stride == stride)?.turned
+        if let Some(axis) = self.axes.iter().find(|axis| axis.size == size && axis.stride == stride) {
+            return axis.turned;
+        }
+        let end = stride.checked_mul(size)?;
+        let whole = |axis: &&NpuAxis| axis.size > 1 && axis.stride.checked_mul(axis.size) == Some(end);
+        let top = self.axes.iter().find(whole)?;
+        let mut below = self.axes.iter().filter(|axis| (stride..top.stride).contains(&axis.stride));
+        let starts = self.axes.iter().any(|axis| axis.stride == stride);
+        if !starts || top.stride <= stride || below.any(|axis| axis.turned.is_some()) {
+            return None;
+        }
+        let Turned { turn, step } = top.turned?;
+        Some(Turned { turn, step: step * (top.stride / stride) })
     }
 
     /// Returns the class of an NPU.

@@ -24,7 +24,7 @@
 //! |---|---|---|
 //! | ring | all-reduce `2 (N - 1)`, others `N - 1` | `w` of all GPUs |
 //! | tree, NVLS tree | `2 ceil(log2 N)` | 1 between two nodes, else 2: a node sends to its parent and to two children in one of the two trees, and is a leaf of the other; at 0.92 of the rate, as NCCL's tuning model has it |
-//! | PAT | `ceil(log2 N)` | `(N - 1) / N` |
+//! | PAT | `floor(log2 N) / 3.5`, and 2.8 us for each GPU | `(N - 1) / N`, in the time of 1 at 0.75 of the rate, as NCCL's tuning model has it; with Simple alone |
 //! | CollNet, NVLS with SHARP | one latency for any `N` | 1, at half of the rate, as NCCL's tuning model has it |
 //! | sends | 1 | `g (N - 1) / N` |
 //!
@@ -94,6 +94,11 @@ impl Estimate {
 
 /// Part of the rate that trees reach, as NCCL's tuning model takes it.
 const TREE_EFFICIENCY: f64 = 0.92;
+/// Part of the rate that PAT reaches, as NCCL's tuning model takes it.
+const PAT_EFFICIENCY: f64 = 0.75;
+/// Its levels that take as long as one hop between nodes, and its time for each GPU, seconds.
+const PAT_LEVELS: f64 = 3.5;
+const PAT_EACH_S: f64 = 2.8e-6;
 /// Part of the rate of interfaces that all-reduces by SHARP reach, as NCCL's tuning model takes it.
 const SHARP_EFFICIENCY: f64 = 0.5;
 /// Largest number of GPUs of a node with which NCCL uses `CollNet`.
@@ -270,7 +275,9 @@ fn between_nodes(constants: &InNode, network: &Network, call: &Call) -> Estimate
             }
             Operation::AllGather | Operation::ReduceScatter if call.group.gpus_per_node == 1 => {
                 consider(over.ring());
-                consider(over.pat());
+                if protocol == Protocol::Simple {
+                    consider(over.pat());
+                }
             }
             _ => consider(over.ring()),
         }
@@ -338,6 +345,8 @@ impl<'a> Over<'a> {
         let efficiency = match algorithm {
             Algorithm::Tree | Algorithm::NvlsTree => TREE_EFFICIENCY,
             Algorithm::CollNetChain => SHARP_EFFICIENCY,
+            // The time is that of the whole vector.
+            Algorithm::Pat => PAT_EFFICIENCY * (self.nodes() - 1.0) / self.nodes(),
             Algorithm::Nvls => {
                 let gpus = self.call.group.gpus();
                 SHARP_EFFICIENCY * gpus / (gpus - 1.0)
@@ -449,7 +458,8 @@ impl<'a> Over<'a> {
 
     fn pat(&self) -> Estimate {
         let bytes = self.call.bytes as f64 * (self.nodes() - 1.0) / self.nodes();
-        let latency = (0.0, self.levels() * self.far_s);
+        let levels = f64::from(self.call.group.nodes.ilog2());
+        let latency = (0.0, levels * self.far_s / PAT_LEVELS + self.call.group.gpus() * PAT_EACH_S);
         self.made(Algorithm::Pat, self.launch_s, latency, self.near_transfer_s, bytes)
     }
 

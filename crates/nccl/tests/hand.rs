@@ -184,14 +184,33 @@ fn a_ring_of_nodes_is_as_fast_as_their_interfaces() {
 
 #[test]
 fn groups_share_interfaces() {
-    // One GPU of each node has one interface: 20 GB/s. PAT: 2 levels, 0.75 GB.
+    // One GPU of each node has one interface: 20 GB/s. 3 hops between nodes, 0.75 GB.
     let alone = Group { gpus_per_node: 1, nodes: 4, concurrent: 1 };
     let found = time(&cluster(), Operation::AllGather, 1_000_000_000, 2, alone);
-    is_us(found, 20.0 + 2.0 * 10.0 + 37_500.0);
-    assert_eq!(found.algorithm, Algorithm::Pat);
+    is_us(found, 20.0 + 3.0 * 10.0 + 37_500.0);
+    assert_eq!(found.algorithm, Algorithm::Ring);
     // Eight such groups share four interfaces.
     let shared = Group { concurrent: 8, ..alone };
-    is_us(time(&cluster(), Operation::AllGather, 1_000_000_000, 2, shared), 20.0 + 20.0 + 75_000.0);
+    is_us(time(&cluster(), Operation::AllGather, 1_000_000_000, 2, shared), 20.0 + 30.0 + 75_000.0);
+}
+
+#[test]
+fn pat_gathers_small_vectors_on_many_nodes_with_one_gpu_in_each() {
+    // 6 levels of 10 us / 3.5, 2.8 us for each of 64 GPUs, and 1 MB at 0.75 of 20 GB/s; a ring has 63 hops.
+    let group = Group { gpus_per_node: 1, nodes: 64, concurrent: 1 };
+    let found = time(&cluster(), Operation::ReduceScatter, 1_000_000, 2, group);
+    assert_eq!((found.algorithm, found.protocol), (Algorithm::Pat, Protocol::Simple));
+    is_us(found, 20.0 + 6.0 * 10.0 / 3.5 + 64.0 * 2.8 + 1e6 / 15e3);
+    assert_eq!(found.parts.far_bytes, 1e6 * 63.0 / 64.0);
+    // With 63 nodes, one level less.
+    let fewer = Group { nodes: 63, ..group };
+    is_us(
+        time(&cluster(), Operation::ReduceScatter, 1_000_000, 2, fewer),
+        20.0 + 5.0 * 10.0 / 3.5 + 63.0 * 2.8 + 1e6 / 15e3,
+    );
+    // Two GPUs in each node have none.
+    let two = Group { gpus_per_node: 2, ..group };
+    assert_eq!(time(&cluster(), Operation::ReduceScatter, 1_000_000, 2, two).algorithm, Algorithm::Ring);
 }
 
 #[test]

@@ -32,7 +32,7 @@ struct Receiver {
 
 /// The messages that ranks send along axes, and to single peers.
 pub(crate) struct Exchanges<'a> {
-    /// The axes of all groups. Those that share coordinates with several candidates are none of these.
+    /// The axes of all groups.
     axes: Vec<RankAxis>,
     /// By axis: one phase of each algorithm.
     phases: Vec<Vec<AxisPhase<'a>>>,

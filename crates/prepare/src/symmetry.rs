@@ -8,7 +8,8 @@
 //! - messages outside collectives go to ranks with the sender's coordinate on this axis;
 //! - ranks that differ only on this axis have the same tasks, compute durations and slowdowns, and send to and receive
 //!   from ranks at the same distances;
-//! - each group covers the axis completely, or not at all;
+//! - each group covers the axis completely, or not at all; where the axis of a group consists of several, only the highest
+//!   of them is turned;
 //! - the plans along the axis follow from one rank's ([`Algorithm::turn`](syncline_plan::Algorithm::turn)), all by the
 //!   same turn, and no phase treats coordinate 0 specially;
 //! - all blocks have the same length: data that is cut along the axis divides evenly;
@@ -269,10 +270,20 @@ impl<'a> Search<'a> {
         self.axes.iter().position(|own| (own.size, own.stride) == (size, stride))
     }
 
+    /// The highest of several candidates that together are the axis of a group; all others of these are not turned.
+    fn highest(&self, axis: Axis) -> Option<usize> {
+        let end = axis.stride.checked_mul(axis.size)?;
+        let starts = self.axes.iter().any(|own| own.stride == axis.stride);
+        let ends = |own: &Candidate| {
+            own.size > 1 && own.stride > axis.stride && own.stride.checked_mul(own.size) == Some(end)
+        };
+        self.axes.iter().position(ends).filter(|_| starts)
+    }
+
     fn spot(&self, axis: Option<Axis>) -> Spot {
         match (axis, self.place(axis)) {
             (_, Some(place)) => Spot::At(place),
-            (Some(_), None) => Spot::RuledOut,
+            (Some(axis), None) => self.highest(axis).map_or(Spot::RuledOut, Spot::At),
             (None, None) => Spot::Nowhere,
         }
     }
@@ -334,6 +345,15 @@ impl<'a> Search<'a> {
                 continue;
             }
             self.in_parts = true;
+            if let Some(highest) = self.highest(axis) {
+                // A turn of the highest is one of the whole axis. One of the others would leave the group's order.
+                let end = self.axes[highest].stride;
+                let others = self.axes.iter_mut().filter(|own| own.size > 1);
+                others
+                    .filter(|own| (axis.stride..end).contains(&own.stride))
+                    .for_each(|own| own.rule_out(Obstacle::PartialGroups));
+                continue;
+            }
             // Mark all candidates that share coordinates with this axis. If the axis does not line up with their
             // bounds, mark all axes.
             let end = axis.stride.saturating_mul(axis.size);
