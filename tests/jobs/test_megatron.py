@@ -461,6 +461,17 @@ def test_gradients_have_the_type_that_megatron_gives_them():
     assert any("0.17" in each for each in converted(f"{BASE} --use-megatron-fsdp").warnings)
 
 
+def test_a_dispatcher_that_gathers_is_said():
+    """``moe_token_dispatcher_type`` of ``TransformerConfig`` is ``allgather`` by default."""
+    assert not converted(EXPERTS).warnings
+    divided = f"{EXPERTS} --expert-model-parallel-size 4"
+    assert "which is the default" in converted(divided).warnings[0]
+    assert "allgather" in converted(f"{divided} --moe-token-dispatcher-type allgather").warnings[0]
+    assert not converted(f"{divided} --moe-token-dispatcher-type alltoall").warnings
+    both = converted(f"{divided} --moe-flex-dispatcher-backend deepep").warnings
+    assert len(both) == 2 and "needs the dispatcher flex" in both[1]
+
+
 def test_layers_divide_into_stages_and_chunks():
     """As ``validate_args`` demands: 32 layers make no stages of 3, and no 3 chunks on each of 4 stages."""
     for added, allowed in (

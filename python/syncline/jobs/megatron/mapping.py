@@ -629,7 +629,9 @@ def _kernels(settings: Settings) -> None:
         settings.put("dispatcher", "all_to_all", "moe-token-dispatcher-type")
         if kind == "allgather":
             settings.warnings.append("the dispatcher allgather counts as an all-to-all")
-    elif backend is not None and experts:
+    elif experts and (settings.whole("expert-model-parallel-size") or 1) > 1:
+        settings.warnings.append("the dispatcher allgather, which is the default, counts as an all-to-all")
+    if backend is not None and experts and kind != "flex" and not deep:
         settings.warnings.append(f"{settings.said('moe-flex-dispatcher-backend')} needs the dispatcher flex")
     _graphs(settings, experts=experts)
     if settings.flag("fp8-output-proj"):
