@@ -98,6 +98,9 @@ def test_a_list_of_collectives_is_a_scenario_of_collectives():
         (text([BLOCK[0].replace("ALLGATHER", "ALLGATHR")]), (3, 19), "unknown collective"),
         (text([BLOCK[0].replace("80000000", "-8", 1)]), (3, 29), "not a whole number"),
         (text(BLOCK).replace("vpp:", "vp:"), "vp:", "unknown name in the first line"),
+        (text(BLOCK).replace("vpp:", "pp: 4 vpp:"), "pp: 4", "says a number twice"),
+        (text(BLOCK).replace("model_parallel_NPU_group: 1 ", ""), (1, 1), "how many ranks divide a layer"),
+        (text([BLOCK[0].replace("NONE 0", "NONE 9", 1)]), None, "a size without a collective"),
         (text(BLOCK, gpus=6, tp=4), "all_gpus", "6 GPUs are no multiple of tensor 4 x expert 1 x pipeline 1"),
         (text(BLOCK).replace("\n2\n", "\n3\n"), (2, 1), "there are not as many layers as the text says"),
         (
@@ -107,7 +110,7 @@ def test_a_list_of_collectives_is_a_scenario_of_collectives():
         ),
         (text([*BLOCK, *EXPERTS], pp=2, ga=2, pp_comm=8), "ga:", "the layers do not repeat 2 times"),
         (text(BLOCK, pp=2), None, "stages send nothing"),
-        ("HYBRID_TRANSFORMER_FWD_IN_BCKWD ep: 1\n", (1, 1), "the text ends after its first line"),
+        ("HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 1\n", (1, 1), "the text ends after its first line"),
     ],
 )
 def test_errors_name_their_place(content, place, message):

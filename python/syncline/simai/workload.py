@@ -30,6 +30,7 @@ DEGREES = {
     "pp_comm": "stage_bytes",
 }
 """Names of numbers in the first line, and what they are called here."""
+_TENSOR = "model_parallel_NPU_group: and a number, 1 if layers are whole"
 _RECOMPUTED = ("checkpoints", "checkpoint_initiates")
 COLLECTIVES = {
     "ALLREDUCE": "all_reduce",
@@ -154,13 +155,17 @@ class _Reader(TextReader):
                     self.wrong("layers that are computed again are not simulated", (1, place + 1), value, allowed="0")
             elif name in DEGREES:
                 least = 0 if name in ("pp_comm", "model_parallel_NPU_group") else 1
-                numbers[DEGREES[name]] = self.number(1, line, value, least, place)
+                found = self.number(1, line, value, least, place)
+                if numbers.setdefault(DEGREES[name], found) != found:
+                    self.wrong("the first line says a number twice, in two ways", (1, start + 1), f"{name}: {found}")
             else:
                 known, near = ", ".join((*DEGREES, *_RECOMPUTED)), nearest(name, DEGREES)
                 self.wrong("unknown name in the first line", (1, start + 1), name, allowed=known, nearest=near)
         if len(spans) % 2:
             name, start = spans[-1]
             self.wrong("a number is missing", (1, start + 1), name, allowed=f"{name}: and a number")
+        if "tensor" not in numbers:
+            self.wrong("the first line does not say how many ranks divide a layer", (1, 1), policy, allowed=_TENSOR)
         return policy, numbers
 
     def layer(self, number: int, line: str) -> Layer | None:
@@ -183,6 +188,8 @@ class _Reader(TextReader):
         ns = self.number(number, line, time[0], 0, time[1])
         amount = self.number(number, line, size[0], 0, size[1])
         word, place = collective
+        if word == "NONE" and amount:
+            self.wrong("a size without a collective", (number, size[1] + 1), size[0], allowed="0 after NONE")
         if word == "NONE" or amount == 0:
             return Pass(ns)
         kind = next((each for each in COLLECTIVES if word.startswith(each) and word[len(each) :] in GROUPS), None)
