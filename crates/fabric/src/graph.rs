@@ -83,6 +83,15 @@ pub struct Graph {
 
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
+/// How near the vertices of the core are to one of them, by their numbers within the core.
+#[derive(Clone, Debug)]
+pub(crate) struct Near {
+    /// Distance in links; [`NOWHERE`] if there is no path.
+    pub(crate) distance: Box<[u32]>,
+    /// For vertices that join NPUs with others: whether a shortest path begins with an NPU.
+    to_npu: Box<[bool]>,
+}
+
 impl Graph {
     /// Checks and indexes a graph.
     ///
@@ -431,29 +440,34 @@ impl Graph {
 
     /// Returns the distance in links from each vertex of the core to `destination`, itself in the core;
     /// [`NOWHERE`] if there is no path. Also returns the vertices that have one, by distance.
-    pub(crate) fn distances(&self, destination: u32) -> (Box<[u32]>, Vec<u32>) {
+    pub(crate) fn distances(&self, destination: u32) -> (Near, Vec<u32>) {
         let size = self.core.iter().filter(|&&number| number != NOWHERE).count();
         let mut distance = vec![NOWHERE; size].into_boxed_slice();
+        let mut to_npu = vec![false; size].into_boxed_slice();
         distance[self.in_core(destination)] = 0;
         let mut found = vec![destination];
         let mut next = 0;
         while let Some(&at) = found.get(next) {
             next += 1;
             let farther = distance[self.in_core(at)] + 1;
+            // Closer vertices are all known.
+            let joins = matches!(self.passage(at), Passage::Across | Passage::Router);
+            let leads_to_npu = joins && self.leads_to_npu(at, destination, &distance);
+            to_npu[self.in_core(at)] = leads_to_npu;
             for id in self.entering(at) {
                 let from = self.links[id.index()].from;
                 let Some(&known) = distance.get(self.in_core(from)) else { continue };
-                if known == NOWHERE && self.may_enter(from, at, destination, &distance) {
+                if known == NOWHERE && self.may_enter(from, at, destination, leads_to_npu) {
                     distance[self.in_core(from)] = farther;
                     found.push(from);
                 }
             }
         }
-        (distance, found)
+        (Near { distance, to_npu }, found)
     }
 
-    /// Whether a flow to `destination` may step from `from` to its neighbour `at`.
-    fn may_enter(&self, from: u32, at: u32, destination: u32, distance: &[u32]) -> bool {
+    /// Whether a flow to `destination` may step from `from` to its neighbour `at`, which `leads_to_npu` or not.
+    fn may_enter(&self, from: u32, at: u32, destination: u32, leads_to_npu: bool) -> bool {
         if self.leaves_node(from, at, destination) {
             return false;
         }
@@ -461,8 +475,8 @@ impl Graph {
             || match self.passage(at) {
                 Passage::Through => true,
                 Passage::No => false,
-                Passage::Across => (from < self.npus) != self.leads_to_npu(at, destination, distance),
-                Passage::Router => from >= self.npus || !self.leads_to_npu(at, destination, distance),
+                Passage::Across => (from < self.npus) != leads_to_npu,
+                Passage::Router => from >= self.npus || !leads_to_npu,
             }
     }
 
@@ -479,23 +493,22 @@ impl Graph {
     }
 
     /// Whether the link `id`, which leaves a core vertex, is on a shortest path to `destination`.
-    pub(crate) fn leads_on(&self, id: LinkId, destination: u32, distance: &[u32]) -> bool {
+    pub(crate) fn leads_on(&self, id: LinkId, destination: u32, near: &Near) -> bool {
         let GraphLink { from, to, .. } = self.links[id.index()];
-        let Some(nearer) = distance[self.in_core(from)].checked_sub(1) else { return false };
-        distance.get(self.in_core(to)) == Some(&nearer)
-            && self.may_enter(from, to, destination, distance)
-            && (self.passage(from) != Passage::Across
-                || (to < self.npus) == self.leads_to_npu(from, destination, distance))
+        let Some(nearer) = near.distance[self.in_core(from)].checked_sub(1) else { return false };
+        near.distance.get(self.in_core(to)) == Some(&nearer)
+            && self.may_enter(from, to, destination, near.to_npu[self.in_core(to)])
+            && (self.passage(from) != Passage::Across || (to < self.npus) == near.to_npu[self.in_core(from)])
     }
 
     /// Returns the next vertex towards `destination`, a core vertex, from every vertex of the core.
     fn towards(&self, destination: u32) -> &[u32] {
         self.next[destination as usize].get_or_init(|| {
-            let (distance, found) = self.distances(destination);
-            let mut next = vec![NOWHERE; distance.len()].into_boxed_slice();
+            let (near, found) = self.distances(destination);
+            let mut next = vec![NOWHERE; near.distance.len()].into_boxed_slice();
             for at in found {
                 // Links are ordered by the vertices they lead to: the smallest wins.
-                let first = self.leaving(at).iter().find(|&&id| self.leads_on(id, destination, &distance));
+                let first = self.leaving(at).iter().find(|&&id| self.leads_on(id, destination, &near));
                 if let Some(id) = first {
                     next[self.in_core(at)] = self.links[id.index()].to;
                 }

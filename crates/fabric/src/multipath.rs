@@ -4,30 +4,30 @@
 //! stored, so memory is proportional to vertices times destinations, however many paths there are. Next hops
 //! are links, like a switch's ports: two parallel links are two next hops, whatever their rates.
 
-use crate::graph::Graph;
+use crate::graph::{Graph, Near};
 use syncline_units::{LinkId, NpuId};
 
 /// Shortest paths from every vertex of the core to one destination in the core.
 #[derive(Clone, Debug)]
 pub(crate) struct Equal {
-    /// Distance in links; [`NOWHERE`](crate::graph::NOWHERE) if there is no path.
-    distance: Box<[u32]>,
+    /// How near the vertices are.
+    near: Near,
     /// Number of shortest paths, saturating at 32 bits.
     paths: Box<[u32]>,
 }
 
 impl Equal {
     pub(crate) fn new(graph: &Graph, destination: u32) -> Self {
-        let (distance, found) = graph.distances(destination);
-        let mut paths = vec![0u32; distance.len()].into_boxed_slice();
+        let (near, found) = graph.distances(destination);
+        let mut paths = vec![0u32; near.distance.len()].into_boxed_slice();
         paths[graph.in_core(destination)] = 1;
         // Vertices are ordered by distance, so the paths of those closer are already counted.
         for &at in &found[1..] {
-            let on = graph.leaving(at).iter().filter(|&&id| graph.leads_on(id, destination, &distance));
+            let on = graph.leaving(at).iter().filter(|&&id| graph.leads_on(id, destination, &near));
             let ways = |id: &LinkId| paths[graph.in_core(graph.links()[id.index()].to)];
             paths[graph.in_core(at)] = on.map(ways).fold(0, u32::saturating_add);
         }
-        Self { distance, paths }
+        Self { near, paths }
     }
 }
 
@@ -58,7 +58,7 @@ impl<'a> Goal<'a> {
         }
         let (core, before) = self.graph.gate(at).map_or((at, 0), |gate| (gate, 1));
         let after = u32::from(self.through != self.to);
-        self.equal.distance[self.graph.in_core(core)].saturating_add(before + after)
+        self.equal.near.distance[self.graph.in_core(core)].saturating_add(before + after)
     }
 
     /// Returns the number of shortest paths from `at`, saturating at 32 bits.
@@ -81,7 +81,7 @@ impl<'a> Goal<'a> {
             _ if at == to => false,
             (true, _) => true,
             (_, true) => graph.links()[id.index()].to == to,
-            _ => graph.leads_on(*id, through, &equal.distance),
+            _ => graph.leads_on(*id, through, &equal.near),
         };
         graph.leaving(at).iter().copied().filter(leads_on)
     }

@@ -225,7 +225,7 @@ fn walked(graph: &Graph) -> Option<u32> {
     let beyond = |goal: u32, behind: u32| u32::from(behind > 0 || goal >= npus);
     let mut diameter = 0;
     for (&goal, &behind) in &goals {
-        let (distance, _) = graph.distances(goal);
+        let distance = graph.distances(goal).0.distance;
         for (&from, &before) in &goals {
             let found = distance[graph.in_core(from)];
             let ends = match () {
