@@ -27,7 +27,7 @@ COLUMNS = (
     *("zero", "shard_group", "micro_batch", "global_batch", "accumulation", "sequence"),
     *("precision", "gradient_type", "recompute", "recompute_modules", "attention", "optimizer", "lora", "offload"),
     *("overlap_tp", "overlap_gradients", "overlap_parameters", "overlap_pipeline", "overlap_experts"),
-    *("graphs", "dispatcher", "fused_experts", "narrow_output"),
+    *("graphs", "dispatcher", "fused_experts", "narrow_output", "narrow_attention"),
     *("step_s", "memory_gib", "fits", "mfu", "reading", "excluded"),
 )
 
@@ -540,6 +540,21 @@ and v0.3.1 (26.02), v0.4.0 and v0.4.1 (26.04), v0.5.0 and v0.5.1 (26.06), v0.6.0
 last one in DeepSeek-V3 and GPT-OSS."""
 
 
+NARROW_ATTENTION = (
+    ("26.06", "deepseek-v3", ("gb300",)),
+    ("26.06", "gpt-oss-120b", ("gb",)),
+    ("26.06", "qwen3-235b", ("gb",)),
+    ("26.06", "qwen3-30b", ("gb", "b300")),
+    ("26.06.01", "deepseek-v3", ("b300",)),
+    ("26.06.01", "qwen3-235b", ("b200", "b300")),
+    ("26.06.01", "qwen3-30b", ("b200",)),
+)
+"""Recipes of MXFP8 whose attention has 8 bits: container from which on, beginnings of names of model and cluster.
+
+``fp8_dot_product_attention`` in ``scripts/performance/configs`` of Megatron-Bridge v0.5.0 (26.06) and v0.5.1
+(26.06.01), and in ``src/megatron/bridge/perf_recipes`` of v0.6.0 (26.08)."""
+
+
 UNLIKE_RECIPES = (
     ("25.11", "gpt-oss-120b", "gb200-nvl72"),
     ("25.11", "gpt-oss-120b", "dgx-h100"),
@@ -578,7 +593,15 @@ def bridge_kernels(release: str, model: str, cluster: str, precision: str, task:
             found = values
     cells = dict(zip(("graphs", "dispatcher", "overlap_experts", "fused_experts"), found.split(), strict=True))
     narrow = model in ("deepseek-v3", "gpt-oss-120b") and cells["fused_experts"] == "yes"
-    return {**cells, "narrow_output": "yes" if narrow else "no"}
+    eight = precision == "mxfp8" and any(
+        release >= since and model.startswith(start) and cluster.removeprefix("dgx-").startswith(clusters)
+        for since, start, clusters in NARROW_ATTENTION
+    )
+    return {
+        **cells,
+        "narrow_output": "yes" if narrow else "no",
+        "narrow_attention": "yes" if eight else "no",
+    }
 
 
 def nemo(folder: Path) -> list[Row]:
@@ -895,6 +918,22 @@ def mlperf_graphs(at: Row, cluster: str | None, model: str, cp: int | None) -> s
     return "full"
 
 
+def mlperf_narrow_attention(at: Row, cluster: str | None, model: str, tp: int | None, cp: int | None) -> bool:
+    """Whether attention of a run of NVIDIA's implementation has 8 bits: ``FP8_DPA`` in the files of its round.
+
+    LoRA: ``config_common.sh`` of v4.0, v5.0 and v5.1; in v4.1 the files of B200, and of H100 with ``tp`` 4 and ``cp``
+    1, but not those with ``cp`` 2. Llama 3.1 8B in 4 bits: two files source ``config_common_fp8attn.sh``, those of
+    GB200 and GB300 on eight accelerators.
+    """
+    if model == "llama3-8b":
+        return bool(re.search(r"config_GB[23]00_2x4x2xtp1pp1cp1_8b_fp4", at["config_file"]))
+    if model != "llama2-70b":
+        return False
+    if at["round"] == "v4.1":
+        return cluster == "dgx-b200" or (tp == 4 and (cp or 1) == 1)
+    return at["round"] >= "v4.0"
+
+
 def mlperf(folder: Path) -> list[Row]:
     """MLPerf Training: median step time of the logs. The configuration file fills in a blank degree of parallelism."""
     rows = []
@@ -949,6 +988,7 @@ def mlperf(folder: Path) -> list[Row]:
                 precision=precision,
                 recompute="none",
                 graphs=mlperf_graphs(at, cluster, model, cp),
+                narrow_attention="yes" if mlperf_narrow_attention(at, cluster, model, tp, cp) else None,
                 lora=16 if lora else None,
                 step_s=float(at["step_time_s_median"]) if at["step_time_s_median"] else None,
                 reading="; ".join(readings) if reason is None else "",

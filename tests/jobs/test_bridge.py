@@ -199,6 +199,22 @@ def test_a_mixed_precision_replaces_what_model_and_ddp_say(convert):
     assert found({"mixed_precision": None, "ddp.grad_reduce_in_fp32": None}) == ("bf16", 2)
 
 
+def test_attention_of_8_bits_is_that_of_the_mixed_precision(convert):
+    """``MixedPrecisionConfig.setup`` writes its own value over that of ``model``; recipes by name have none."""
+
+    def narrow(changes):
+        return convert(changed(BASE, changes)).job.job.narrow_attention
+
+    section = {"bf16": True, "fp8": "hybrid", "fp8_recipe": "tensorwise"}
+    assert narrow({"mixed_precision": {**section, "fp8_dot_product_attention": True}})
+    assert not narrow({"mixed_precision": section, "model.fp8_dot_product_attention": True})
+    assert not narrow({"model.fp8_dot_product_attention": True})
+    plain = {"mixed_precision": None, "model.fp8": "hybrid", "model.fp8_multi_head_attention": True}
+    assert narrow(plain) and not narrow({**plain, "model.fp8_recipe": "tensorwise"})
+    with pytest.raises(SynclineError, match="no attention of 8 bits"):
+        narrow({**plain, "model.fp8_recipe": "blockwise"})
+
+
 def test_only_the_vocabulary_of_a_tokenizer_is_padded(convert):
     """``_validate_and_set_vocab_size``: a model's own number is divided by two ranks; 128,257 are padded to 128,512."""
 

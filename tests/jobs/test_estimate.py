@@ -161,6 +161,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.dispatcher": [(EXPERTS, {"dispatcher": "fused"})],
     "JobFile.fused_experts": [(EXPERTS, {"fused_experts": True})],
     "JobFile.narrow_output": [(changed(DENSE, precision="fp8"), {"narrow_output": True})],
+    "JobFile.narrow_attention": [(changed(DENSE, precision="fp8"), {"narrow_attention": True})],
     "JobFile.vocab_multiple": [(DENSE, {"vocab_multiple": 1 << 14})],
     "JobFile.lora": [(DENSE, {"lora": 16})],
     "JobFile.lora_targets": [(changed(DENSE, lora=16), {"lora_targets": each}) for each in ("attention", "qkv")],

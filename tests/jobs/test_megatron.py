@@ -239,6 +239,8 @@ CHANGED = {
     "optimizer-offload-fraction": "--optimizer-cpu-offload --optimizer-offload-fraction 0.5",
     "overlap-cpu-optimizer-d2h-h2d": "--optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d",
     "fp8-output-proj": "--fp8-format hybrid --fp8-output-proj",
+    "fp8-dot-product-attention": "--fp8-format hybrid --fp8-dot-product-attention",
+    "fp8-multi-head-attention": "--fp8-format hybrid --fp8-multi-head-attention",
     "swiglu": "",
     "bf16": "",
     "untie-embeddings-and-output-weights": "",

@@ -126,6 +126,19 @@ def test_blackwell_ultra_follows_from_a_b200(name: str, ratio: float, narrow: fl
     assert ratio < old.attention(**long).seconds / new.attention(**long).seconds < 2 * ratio
 
 
+def test_an_h800_computes_as_an_h100_and_an_h20_at_a_seventh_of_its_rate() -> None:
+    h100, h800, h20 = (kernels.load(name) for name in ("H100", "H800", "H20"))
+    for data_type, peak in (("bf16", 148e12), ("fp8", 296e12)):
+        large = {"m": 16384, "n": 8192, "k": 8192, "data_type": data_type}
+        assert h800.gemm(**large) == h100.gemm(**large)
+        assert 0.85 < 2 * 16384 * 8192**2 / h20.gemm(**large).seconds / peak <= 1
+    # 78 tiles of 128 x 256 are one wave of an H20.
+    assert h20.document["multiprocessors"] == 78
+    # One row passes through a memory of 4.0 TB/s, rather than 3.35.
+    moved = h100.gemm(1, 65536, 16384).seconds / h20.gemm(1, 65536, 16384).seconds
+    assert moved == pytest.approx(4.0 / 3.35, rel=0.06)
+
+
 def test_measured_models_follow_from_none() -> None:
     found = {name: kernels.load(name).derived_from for name in kernels.names()}
     assert found == {
@@ -135,7 +148,9 @@ def test_measured_models_follow_from_none() -> None:
         "GB200-NVL72": "B200-SXM-180GB",
         "GB300-NVL72": "B200-SXM-180GB",
         "H100-SXM5-80GB": None,
+        "H20-SXM5-96GB": "H100-SXM5-80GB",
         "H200-SXM-141GB": "H100-SXM5-80GB",
+        "H800-SXM5-80GB": "H100-SXM5-80GB",
     }
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.input import yaml
 from syncline.input.dump import dump
+from syncline.input.units import bytes_per_s
 from syncline.nccl.calibration import About, calibrate, summary
 from syncline.nccl.experts import token_bytes
 from syncline.nccl.machine import Machine, MachineFile, rate_text, time_text
@@ -28,6 +29,28 @@ FOLDER = HERE.parents[1] / "python" / "syncline" / "data" / "nccl"
 MOST_NODES = 32
 FEWEST_SHOTS = 10
 """Fewest times that determine the constants of all-reduces in one shot or two."""
+
+
+def copied(content: dict[str, Any], name: str, copy: dict[str, Any]) -> dict[str, Any]:
+    """The file of a machine with another network, or with NVLink of another rate, as ``machines.yaml`` describes it."""
+    found = {**content, "name": name, "network": copy.get("network", content["network"])}
+    if "links" in copy:
+        found |= {"gpu": copy["gpu"], "source": [*content["source"], copy["source"]]}
+        found["in_node"] = slower(content["in_node"], copy["links"])
+    return found
+
+
+def slower(part: dict[str, Any], ratio: float) -> dict[str, Any]:
+    """A part of a file with all its rates times ``ratio``."""
+    found: dict[str, Any] = {}
+    for key, value in part.items():
+        if isinstance(value, dict):
+            found[key] = slower(value, ratio)
+        elif key.endswith("rate") and value is not None:
+            found[key] = rate_text(ratio * bytes_per_s(value))
+        else:
+            found[key] = value
+    return found
 
 
 def main() -> None:
@@ -49,7 +72,7 @@ def main() -> None:
         made[system] = calibrate(rows, about, settings["networks"].get(system))
     for name, copy in settings["copies"].items():
         content = made[copy["of"]].content.model_dump(by_alias=True)
-        made[name] = Machine(MachineFile.model_validate({**content, "name": name, "network": copy["network"]}))
+        made[name] = Machine(MachineFile.model_validate(copied(content, name, copy)))
     FOLDER.mkdir(exist_ok=True)
     for file in FOLDER.glob("*.yaml"):
         file.unlink()

@@ -42,6 +42,9 @@ impl Treatment {
     }
 }
 
+/// Bytes of a query, key or value in 8 bits.
+const NARROW: f64 = 1.0;
+
 /// Bytes that a rank keeps for `layer` and one micro-batch, as the first layer of its chunk.
 pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u32) -> Activations {
     layer_activations(model, job, software, layer, Treatment::of(job, 0, &[]))
@@ -221,15 +224,20 @@ impl Token<'_> {
     /// Inputs of attention between its products. Keys of latent attention are a copy with positions.
     fn queries_keys_values(self) -> f64 {
         let (heads, kv_heads) = self.heads();
+        // Attention of 8 bits keeps converted copies, and the values before them are not kept.
+        let each = if self.job.narrow_attention { NARROW } else { ELEMENT };
         match self.model.attention {
             Attention::Full | Attention::Window { .. } => {
-                ELEMENT * self.model.head_dim as f64 * (heads + 2.0 * kv_heads)
+                each * self.model.head_dim as f64 * (heads + 2.0 * kv_heads)
             }
             Attention::Latent(_) if self.again.has(Module::MlaUpProj) => 0.0,
             Attention::Latent(latent) => {
                 let key = (latent.nope_dim + latent.rope_dim) as f64;
                 let (nope, value) = (latent.nope_dim as f64, latent.value_dim as f64);
-                ELEMENT * heads * (2.0 * key + nope + value)
+                if self.job.narrow_attention {
+                    return each * heads * (2.0 * key + value);
+                }
+                each * heads * (2.0 * key + nope + value)
             }
         }
     }

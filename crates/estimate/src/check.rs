@@ -3,6 +3,7 @@
 use crate::job::{Input, Job, Module, Recompute, Schedule};
 use crate::model::{Attention, Model};
 use syncline_diagnostics::{Code, Diagnostic};
+use syncline_kernels::Library;
 
 /// All reasons why a job cannot run, each with a value that works.
 pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
@@ -64,6 +65,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
         );
     }
     found.extend(schedule(job));
+    found.extend(narrow_attention(job));
     found.extend(recompute(model, job));
     found.extend(offload(model, job));
     if ![1, 2, 4].contains(&job.moment_bytes) {
@@ -76,6 +78,30 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
         );
     }
     found
+}
+
+/// Attention of 8 bits, which Transformer Engine has in jobs of 8 or 4 bits alone, by kernels of cuDNN.
+fn narrow_attention(job: &Job) -> Option<Diagnostic> {
+    if !job.narrow_attention {
+        return None;
+    }
+    let refused = |message: &str, found: String, help: &str| {
+        Some(Diagnostic::error(Code::BadValue, message).key("narrow_attention").found(found).help(help))
+    };
+    if !job.precision.converts() {
+        let found = format!("precision: {}", job.precision.name());
+        let help = "write precision: fp8, mxfp8 or nvfp4, or narrow_attention: false";
+        return refused("attention has 8 bits only where linear layers have 8 or 4", found, help);
+    }
+    if !job.fused_attention {
+        let help = "write attention: fused, or narrow_attention: false";
+        return refused("attention of 8 bits is fused", "attention: unfused".to_owned(), help);
+    }
+    if matches!(job.attention_library, Some(Library::Triton | Library::FlashAttention2)) {
+        let help = "write attention: cudnn, or narrow_attention: false";
+        return refused("this library has no attention of 8 bits", "attention".to_owned(), help);
+    }
+    None
 }
 
 /// Recomputation whose keys fit together.

@@ -83,6 +83,10 @@ pub struct Job {
     /// Whether the output layer has the precision of the linear layers, rather than 16 bits.
     #[serde(default)]
     pub narrow_output: bool,
+    /// Whether the products of attention have 8 bits, forward and backward, rather than 16 (Transformer Engine's
+    /// `fp8_dpa`).
+    #[serde(default)]
+    pub narrow_attention: bool,
     /// The tokens of each tensor-parallel rank are a multiple of this: the vocabulary is padded to that
     /// (`--make-vocab-size-divisible-by` of Megatron-LM).
     #[serde(default = "one")]
@@ -188,7 +192,7 @@ impl From<Inputs> for Vec<Input> {
     }
 }
 
-/// A data type of linear layers. Attention, logits and what is between layers have 16 bits.
+/// A data type of linear layers. Logits and what is between layers have 16 bits, and so has attention by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {

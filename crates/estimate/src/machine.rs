@@ -84,6 +84,8 @@ pub struct AttentionWork {
     pub backward: bool,
     /// Whose kernel computes it.
     pub library: Library,
+    /// Whether its products have 8 bits, rather than 16.
+    pub narrow: bool,
 }
 
 impl AttentionWork {

@@ -14,17 +14,24 @@ pub struct Measured {
     linear: Gemm,
     half: Gemm,
     attention: Attention,
+    /// Attention in 8 bits, where the job has it.
+    narrow_attention: Option<Attention>,
     nccl: Machine,
     /// Whether linear layers have 16 bits.
     half_precision: bool,
 }
 
 impl Measured {
-    /// The costs of a job in a precision.
+    /// The costs of a job in a precision, whose attention has 8 bits if it is `narrow`.
     ///
     /// # Errors
     /// Kernels of this precision were not measured on the accelerator.
-    pub fn new(kernels: Kernels, nccl: Machine, precision: Precision) -> Result<Self, Diagnostic> {
+    pub fn new(
+        kernels: Kernels,
+        nccl: Machine,
+        precision: Precision,
+        narrow: bool,
+    ) -> Result<Self, Diagnostic> {
         let half = kernels.gemm(SIXTEEN_BITS)?.clone();
         let linear = match precision {
             Precision::Bf16 | Precision::Fp16 => half.clone(),
@@ -32,12 +39,18 @@ impl Measured {
             Precision::Nvfp4 => kernels.gemm("nvfp4")?.clone(),
         };
         let attention = kernels.attention(SIXTEEN_BITS)?.clone();
+        let narrow_attention = if narrow { Some(kernels.attention("fp8")?.clone()) } else { None };
         let half_precision = !precision.converts();
-        Ok(Self { kernels, linear, half, attention, nccl, half_precision })
+        Ok(Self { kernels, linear, half, attention, narrow_attention, nccl, half_precision })
     }
 }
 
 impl Measured {
+    /// Attention of this work's type.
+    fn attention_of(&self, work: AttentionWork) -> &Attention {
+        self.narrow_attention.as_ref().filter(|_| work.narrow).unwrap_or(&self.attention)
+    }
+
     /// Products in a precision.
     const fn products(&self, precision: Precision) -> &Gemm {
         if precision.converts() && !self.half_precision { &self.linear } else { &self.half }
@@ -66,14 +79,14 @@ impl Costs for Measured {
     }
 
     fn least_attention(&self, work: AttentionWork) -> f64 {
-        self.attention.least_seconds(work.flop())
+        self.attention_of(work).least_seconds(work.flop())
     }
 
     fn attention(&self, work: AttentionWork) -> f64 {
         // Keys and values of different sizes take the time of their mean.
         let equal = work.key_dim == work.value_dim;
         let head_dim = if equal { work.key_dim } else { HEAD };
-        let seconds = self.attention.time_by(work.library, work.shape(head_dim)).seconds;
+        let seconds = self.attention_of(work).time_by(work.library, work.shape(head_dim)).seconds;
         if equal { seconds } else { seconds * (work.key_dim + work.value_dim) as f64 / (2 * HEAD) as f64 }
     }
 

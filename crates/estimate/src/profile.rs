@@ -589,13 +589,14 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
             }
         }
         if let Some(shape) = work.attention {
+            let attended_in = if shape.narrow { Precision::Fp8 } else { Precision::Bf16 };
             for backward in [false, true] {
                 let forward = twice(modules.has(Module::CoreAttention));
                 let (flop, bytes) = attended(AttentionWork { backward, ..shape }, job.context);
                 found.push(Kernel {
                     name: if job.fused_attention { "attention" } else { "attention, not fused" }.to_owned(),
                     pass: if backward { "backward" } else { "forward" },
-                    precision: Some(Precision::Bf16.name()),
+                    precision: Some(attended_in.name()),
                     times: if backward { batches } else { forward * batches },
                     each_s: self.attention(&work, backward),
                     flop,
@@ -659,12 +660,13 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
 /// Operations and bytes of causal attention on one rank of a sequence: bytes are queries, keys, values and outputs, backward
 /// with the gradients of each.
 fn attended(work: AttentionWork, context: u32) -> (f64, f64) {
-    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, backward, .. } = work;
+    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, backward, narrow, .. } = work;
     let parts = f64::from(context);
     let flop = work.flop() / parts;
     let (key, value) = (key_dim as f64, value_dim as f64);
     let tokens = batch as f64 * sequence as f64 / parts;
-    let once = 2.0 * tokens * (heads as f64 * (key + value) + kv_heads as f64 * (key + value) * parts);
+    let element = if narrow { 1.0 } else { 2.0 };
+    let once = element * tokens * (heads as f64 * (key + value) + kv_heads as f64 * (key + value) * parts);
     (flop, if backward { 2.0 * once } else { once })
 }
 

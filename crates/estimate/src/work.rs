@@ -163,7 +163,11 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
         window: model.window(layer).unwrap_or(0),
         backward: false,
         library: job.attention_library.unwrap_or_default(),
+        narrow: job.narrow_attention,
     });
+    if job.narrow_attention {
+        work.element_bytes += converted_heads(tokens, heads, kv_heads, key_dim, value_dim);
+    }
     if !job.fused_attention {
         work.scores =
             u64::from(job.micro_batch) * heads * job.sequence * job.sequence / u64::from(job.context);
@@ -191,6 +195,14 @@ fn converted(model: &Model, job: &Job, linear: &Linear) -> u64 {
     let elements = if fused { model.hidden } else { linear.inputs + linear.outputs };
     let written = if job.adapters.is_some() { 1 } else { 2 };
     (ELEMENT_BYTES + written) * linear.tokens * linear.groups * elements / 3
+}
+
+/// Bytes in which queries, keys and values are converted for attention of 8 bits in the forward pass, and in the backward
+/// pass gradients of outputs, and those of queries, keys and values back, as a third of both together: each reads 16 bits
+/// and writes 8, or the other way round. The kernel writes its outputs in 16 bits, and nothing is transposed.
+const fn converted_heads(tokens: u64, heads: u64, kv_heads: u64, key_dim: u64, value_dim: u64) -> u64 {
+    let inputs = heads * key_dim + kv_heads * (key_dim + value_dim);
+    (ELEMENT_BYTES + 1) * tokens * (2 * inputs + heads * value_dim) / 3
 }
 
 /// Bytes of kernels of PyTorch that add the biases of experts to `outputs` elements, and limit the `inputs` elements of

@@ -108,6 +108,7 @@ pub fn single(sequence: u64) -> Job {
         dispatcher: Dispatcher::AllToAll,
         fused_experts: false,
         narrow_output: false,
+        narrow_attention: false,
         vocab_multiple: 1,
         adapters: None,
         adapted: Adapted::All,

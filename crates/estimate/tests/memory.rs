@@ -219,6 +219,10 @@ fn transformer_engine_keeps_inputs_of_products_in_8_bits() {
     let engine = MemorySoftware { keeps_converted: true, ..BARE };
     let token = 2 * (2 * 4096 + 2 * 4096 + 2 * 1024 + 2 * 14_336) + (3 * 4096 + 14_336) + 4 * 32;
     assert_eq!(activations(&model, &fp8, &engine, 0).kept, f64::from(2048 * token));
+    // Attention of 8 bits keeps its queries, keys and values in them.
+    let narrow = Job { narrow_attention: true, ..fp8.clone() };
+    let less = 2048 * (4096 + 2 * 1024);
+    assert_eq!(activations(&model, &narrow, &engine, 0).kept, f64::from(2048 * token - less));
     // Weights: 16 bits, and 8 bits in two orders.
     let bf16 = Job { precision: Precision::Bf16, ..fp8.clone() };
     assert_eq!(memory(&model, &fp8, &engine).weights, 2 * memory(&model, &bf16, &engine).weights);

@@ -1,9 +1,11 @@
 //! Operations of a step, by the formula of SC21 and by counting.
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use syncline_estimate::check::check;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::work::layer_work;
 use syncline_estimate::{Cluster, Job, Model, Precision, Recompute, Software, estimate};
+use syncline_kernels::Library;
 
 #[test]
 fn a_step_has_the_operations_of_the_formula() {
@@ -133,7 +135,8 @@ fn operations_of_attention_are_those_of_all_pairs() {
             value_dim: 4,
             window,
             backward: false,
-            library: syncline_kernels::Library::Measured,
+            library: Library::Measured,
+            narrow: false,
         };
         let sees = |query: u64, key: u64| key <= query && (window == 0 || query - key < window);
         let pairs = (0..sequence).flat_map(|query| (0..sequence).map(move |key| (query, key)));
@@ -142,4 +145,32 @@ fn operations_of_attention_are_those_of_all_pairs() {
         let backward = AttentionWork { backward: true, ..work };
         assert_eq!(backward.flop(), 2.0 * count * (3.0 * 6.0 + 2.0 * 4.0));
     }
+}
+
+#[test]
+fn attention_of_8_bits_converts_its_inputs_and_gradients() {
+    let (model, sequence) = (gpt3(), 2048);
+    let wide = Job { precision: Precision::Fp8, ..single(sequence) };
+    let narrow = Job { narrow_attention: true, ..wide.clone() };
+    let work = |job: &Job| layer_work(&model, job, 0);
+    assert!(!work(&wide).attention.unwrap().narrow && work(&narrow).attention.unwrap().narrow);
+    // Three bytes for each element of queries, keys and values forward; backward for each of the gradients of outputs, and of
+    // queries, keys and values: seven h a token in three passes of this many bytes, of which the backward pass has two.
+    let more = work(&narrow).element_bytes - work(&wide).element_bytes;
+    assert_eq!(more, 3 * sequence * 7 * 12_288 / 3);
+}
+
+#[test]
+fn attention_of_8_bits_needs_a_recipe_of_8_bits_and_a_fused_kernel() {
+    let job = Job { narrow_attention: true, precision: Precision::Mxfp8, ..single(2048) };
+    let keys = |job: &Job| check(&gpt3(), job).into_iter().filter_map(|each| each.key).collect::<Vec<_>>();
+    assert_eq!(keys(&job), Vec::<String>::new());
+    for refused in [
+        Job { precision: Precision::Bf16, ..job.clone() },
+        Job { fused_attention: false, ..job.clone() },
+        Job { attention_library: Some(Library::FlashAttention2), ..job.clone() },
+    ] {
+        assert_eq!(keys(&refused), ["narrow_attention"]);
+    }
+    assert_eq!(keys(&Job { attention_library: Some(Library::Cudnn), ..job }), Vec::<String>::new());
 }

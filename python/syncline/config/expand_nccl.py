@@ -31,7 +31,7 @@ _NEED_NCCL = (_SHARP, _CUSTOM, _DEEPEP)
 KEYS = ("nccl", *_NEED_NCCL)
 """Keys of ``collectives`` that become its resolved ``nccl``."""
 
-_GENERATIONS = (("V100",), ("A100",), ("H100", "H200", "GH200"), ("B200", "GB200", "B300", "GB300"))
+_GENERATIONS = (("V100",), ("A100",), ("H100", "H200", "H20", "GH200"), ("H800",), ("B200", "GB200", "B300", "GB300"))
 """Accelerators of one generation have NVLinks of the same rate, and NCCL treats them alike."""
 _BEFORE_HOPPER = _GENERATIONS[:2]
 _DIRECT_EFFICIENCY = 0.85

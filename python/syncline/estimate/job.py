@@ -148,6 +148,8 @@ class Job(Strict):
     """Whether one kernel computes all products of a rank's experts and what is between them."""
     narrow_output: bool = False
     """Whether the output layer has the precision of linear layers, rather than 16 bits."""
+    narrow_attention: bool = False
+    """Whether the products of attention have 8 bits, forward and backward, rather than 16."""
     vocab_multiple: Count = 1
     """The vocabulary is padded to a multiple of this for each tensor-parallel rank."""
     adapters: Count | None = None

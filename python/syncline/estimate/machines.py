@@ -51,12 +51,15 @@ MEASURED: Mapping[str, Measured] = {
     "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", 0.92),
     "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", 0.92),
     "GB300-NVL72": Measured("GB300-NVL72", "gb300", "gb300-nvl72", 0.92),
+    "H800-SXM5-80GB": Measured("H800-SXM5-80GB", "h800-sxm", "hgx-h800", 0.92),
+    "H20-SXM5-96GB": Measured("H20-SXM5-96GB", "h100-sxm", "hgx-h20"),
 }
 """Accelerators that estimates can be made for. An H200 has the kernels of an H100 with faster memory, and a GB200 those
-of a B200; those of B300 and GB300 follow from a B200, too (:mod:`syncline.kernels.derived`).
+of a B200; those of B300, GB300, H800 and H20 follow from a B200 or an H100 (:mod:`syncline.kernels.derived`).
 
 `sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200, GB200, B300 and
-GB300 is assumed: as an H100. An A100 throttles little: its measured kernels already hold it."""
+GB300 is assumed, and that of H800: as an H100. An H20 draws too little power to throttle. An A100 throttles little: its
+measured kernels already hold it."""
 
 
 CPU_UPDATE = 0.5

@@ -140,7 +140,8 @@ class JobFile(Strict):
     batch: JobBatch
     """The batches of a step."""
     precision: Precision = "bf16"
-    """Data type of linear layers. Attention, logits and what is between layers have 16 bits."""
+    """Data type of linear layers. Logits and what is between layers have 16 bits, and so has
+    attention unless `narrow_attention` says otherwise."""
     gradients: Gradients = "fp32"
     """Data type in which gradients are summed over micro-batches and ranks."""
     moments: Moments = "fp32"
@@ -172,6 +173,10 @@ class JobFile(Strict):
     grouped block for MXFP8)."""
     narrow_output: bool = False
     """Whether the output layer has `precision`, too, rather than 16 bits."""
+    narrow_attention: bool = False
+    """Whether the products of attention have 8 bits, forward and backward, rather than 16 (`fp8_dot_product_attention`
+    of Megatron Core, `fp8_dpa` of Transformer Engine). Needs `precision` fp8, mxfp8 or nvfp4, and fused attention of
+    the framework's library or `cudnn`."""
     vocab_multiple: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
     """The vocabulary is padded to a multiple of this times `tensor` (Megatron-LM's `--make-vocab-size-divisible-by`).
     Without it, what the framework takes: 128 for `megatron` and `megatron-deepspeed`, 1 for all others."""

@@ -213,6 +213,7 @@ def _job(found: JobFile) -> Job:
         dispatcher=found.dispatcher,
         fused_experts=found.fused_experts,
         narrow_output=found.narrow_output,
+        narrow_attention=found.narrow_attention,
         vocab_multiple=found.vocab_multiple or vocab_multiple(found.framework),
         adapters=found.lora,
         adapted=found.lora_targets,

@@ -20,16 +20,25 @@ def changed(base: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[str, An
       rates of tiles of products and of attention, and the peak. The rate at which a multiprocessor takes operands
       scales with a faster unit, as far as products of another type showed that it can: operands pass through the same
       shared memory in bytes, whatever their type.
+    - ``multiprocessors``: how many there are. Times of a tile on one stay, so that its waves are others. Corrections at
+      measured shapes are left out then: they belong to the waves of the relative.
     - ``exponential_ratio``: exponentials per second over the relative's, for the scores of attention.
-    - ``power_ratio``: power of the board over the relative's. Power grows with the cube of the clock where the voltage
-      follows it, so that under a limit of power the clock of long kernels is higher by the cube root: ``throttle`` is
-      lower by that, and at least 0.
+    - ``power_ratio``: power of the board over the relative's, for the operations that it does. Power grows with the
+      cube of the clock where the voltage follows it, so that under a limit of power the clock of long kernels is higher
+      by the cube root: ``throttle`` is lower by that, and at least 0.
 
     The rate of the memory, ``memory_ratio``, is not applied: the core does that, because clusters differ in it, too.
     """
     found = copy.deepcopy(dict(base))
     found["accelerator"] = derived["accelerator"]
     found["notes"] = [*derived.get("notes", []), *base.get("notes", [])]
+    if "multiprocessors" in derived:
+        found["multiprocessors"] = derived["multiprocessors"]
+        for section in found["gemm"].values():
+            section.pop("corrections", None)
+        for section in found.get("attention", {}).values():
+            for fitted in (section["forward"], section["backward"].get("fitted", {})):
+                fitted.pop("corrections", None)
     matrix: Mapping[str, float] = derived.get("matrix_ratio", {})
     reached = max(each["constants"]["operand_bytes_per_s"] for each in base["gemm"].values())
     for data_type, ratio in matrix.items():

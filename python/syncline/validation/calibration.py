@@ -88,7 +88,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
     "megatron": Calibration(
         "h100",
         ("megatron",),
-        ("H100", "H200", "B200", "GB200", "B300", "GB300"),
+        ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
         # `layer_cpu_s` is that of Megatron on A100: NVIDIA's runs have longer layers, or graphs. Exchanges of ZeRO-3
         # hide, but take 20 of 132 multiprocessors, as dispatch does. The last two are set by hand: few rows depend on
         # them.
@@ -123,7 +123,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
     "maxtext": Calibration(
         "",
         ("maxtext",),
-        ("H100", "H200", "B200", "GB200", "B300", "GB300"),
+        ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
         Software(attention_library="cudnn", element_wise=1.5),
         (),
     ),
@@ -153,7 +153,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
     "torchtitan": Calibration(
         "fsdp",
         ("torchtitan", "fsdp2"),
-        ("H100", "H200", "B200", "GB200", "B300", "GB300"),
+        ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
         PLAIN,
         ("products", "narrow_products", "attention", "element_wise"),
     ),

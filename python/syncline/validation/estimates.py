@@ -70,6 +70,7 @@ def job(run: Run) -> Job:
         dispatcher=run.dispatcher or "all_to_all",
         fused_experts=bool(run.fused_experts),
         narrow_output=bool(run.narrow_output),
+        narrow_attention=bool(run.narrow_attention),
         vocab_multiple=stacks.vocab_multiple(run.framework or "megatron"),
         adapters=run.lora or (16 if run.task == "lora" else None),
         adapted=_ADAPTED.get(run.dataset, "all"),

@@ -72,6 +72,7 @@ class Run(Strict):
     dispatcher: Literal["all_to_all", "fused"] | None = None
     fused_experts: bool | None = None
     narrow_output: bool | None = None
+    narrow_attention: bool | None = None
     step_s: Positive | None = None
     memory_gib: Positive | None = None
     fits: Literal["yes", "no", "failed"] | None = None

@@ -37,6 +37,7 @@ RECIPES: Mapping[str, tuple[str, str | None]] = {
 }
 """Names of ``mixed_precision``: the type between linear layers, and the recipe of linear layers. Their words may have
 hyphens between them."""
+_NARROW_ATTENTION = ("fp8_dot_product_attention", "fp8_multi_head_attention")
 _UNLIKE = {
     "model.num_moe_experts": "num-experts",
     "model.fp8": "fp8-format",
@@ -77,6 +78,8 @@ _SPECIAL = frozenset(
         "model.fp8",
         "model.fp8_recipe",
         "model.fp4",
+        "model.fp8_dot_product_attention",
+        "model.fp8_multi_head_attention",
         "ddp.use_megatron_fsdp",
     )
 )
@@ -208,6 +211,7 @@ def _precision(renamed: Renamed) -> None:
     settings, put = renamed.given, renamed.put
     said = settings.raw("mixed_precision")
     settings.used.update(("model.bf16", "model.fp16", "model.fp8", "model.fp4", "model.fp8_recipe"))
+    settings.used.update(f"model.{name}" for name in _NARROW_ATTENTION)
     if said is not None:
         _recipe(renamed, str(said).replace("-", "_"))
         return
@@ -223,6 +227,9 @@ def _precision(renamed: Renamed) -> None:
         put("fp8-recipe", kind if settings.has(kind) else key, value=settings.word(kind, default=default))
     if settings.word(f"{before}.fp4") is not None:
         put("fp4-format", f"{before}.fp4", value=settings.found[f"{before}.fp4"].value)
+    for name in _NARROW_ATTENTION:
+        if settings.flag(f"{before}.{name}"):
+            put(name.replace("_", "-"), f"{before}.{name}")
     settings.raw("mixed_precision.fp8_recipe")
     key = f"{'mixed_precision' if above else 'ddp'}.grad_reduce_in_fp32"
     _exchange(renamed, key, wide=above if settings.raw(key) is None else settings.flag(key))

@@ -636,12 +636,36 @@ def _kernels(settings: Settings) -> None:
     _graphs(settings, experts=experts)
     if settings.flag("fp8-output-proj"):
         settings.put("narrow_output", settings.has("fp8-format"), "fp8-output-proj")
+    _narrow_attention(settings)
     types = [settings.word(name, *_MOMENTS, default="fp32") for name in ("exp-avg-dtype", "exp-avg-sq-dtype")]
     if settings.flag("use-precision-aware-optimizer"):
         names = ("exp-avg-dtype", "exp-avg-sq-dtype", "use-precision-aware-optimizer")
         settings.put("moments", _MOMENTS[types[0] or "fp32"], *names)
         if types[0] != types[1]:
             settings.warnings.append("both moments of Adam count with the type of the first one (`exp-avg-dtype`)")
+
+
+def _narrow_attention(settings: Settings) -> None:
+    """Attention of 8 bits, which Transformer Engine has within a recipe of 8 or 4 bits alone.
+
+    Megatron Core gives `fp8_multi_head_attention` to the recipe of delayed scaling alone.
+    """
+    alone, whole = settings.flag("fp8-dot-product-attention"), settings.flag("fp8-multi-head-attention")
+    if not (alone or whole):
+        return
+    names = [name for name in ("fp8-dot-product-attention", "fp8-multi-head-attention") if settings.has(name)]
+    eight, four = settings.has("fp8-format"), settings.has("fp4-format")
+    recipe = settings.word("fp8-recipe", "delayed", "tensorwise", "blockwise", "mxfp8", default="delayed")
+    if eight and recipe == "blockwise":
+        settings.problem(
+            names[0],
+            "Transformer Engine's recipe of blocks has no attention of 8 bits",
+            allowed="the recipes delayed, tensorwise and mxfp8",
+            help=f"remove {settings.said(names[0])}",
+        )
+    counts = (eight or four) and (alone or recipe == "delayed")
+    why = f"with the recipe {recipe}" if eight or four else "where linear layers have 16 bits"
+    settings.put("narrow_attention", counts, *names, note="" if counts else f"without effect {why}")
 
 
 _MOMENTS: Mapping[str, str] = {"fp32": "fp32", "fp16": "bf16", "bf16": "bf16", "fp8": "8bit"}

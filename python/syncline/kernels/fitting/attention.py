@@ -137,6 +137,19 @@ class Fitted:
         return np.array(models.attention_times("fit", shapes, causal, backward=False, corrected=corrected))
 
 
+def libraries(accelerator: str, data_type: str) -> dict[str, dict[str, Any]]:
+    """Rates of libraries on an accelerator in a data type.
+
+    In 8 bits only cuDNN has kernels, and none was measured: its rates over the measured ones are those of 16 bits.
+    """
+    found = LIBRARIES.get(accelerator, {})
+    if data_type == "bf16":
+        return found
+    if data_type != "fp8" or "cudnn" not in found:
+        return {}
+    return {"cudnn": {**found["cudnn"], "source": "by rule, as in 16 bits: none was measured in 8 bits"}}
+
+
 def data_type_section(data_type: str, forward: dict[str, Any], backward: dict[str, Any] | None) -> dict[str, Any]:
     """The section of a data type: its forward pass, and its backward pass if it was fitted."""
     width = 1.0 if data_type == "fp8" else 2.0

@@ -151,8 +151,8 @@ def _attentions(
             section = attention.data_type_section(data_type, forward, backward and {"fitted": backward})
             if backward is None:
                 section["backward"] = {"rule": attention.BY_RULE.get(machine.name, attention.RULE)}
-            libraries = attention.LIBRARIES.get(machine.name)
-            if libraries and data_type == "bf16" and _of_inference(kernels):
+            libraries = attention.libraries(machine.name, data_type) if _of_inference(kernels) else {}
+            if libraries:
                 section["libraries"] = libraries
             sections[data_type] = section
     return sections

@@ -1,0 +1,88 @@
+"""Estimates on accelerators whose kernels nobody measured, against published figures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from syncline.errors import SynclineError
+from syncline.jobs import estimate, read_job
+from tests.conftest import Cli
+
+DEEPSEEK_V3 = """schema: syncline-job/1
+model: deepseek-v3
+cluster: { accelerator: H800, gpus: 2048 }
+parallel: { pipeline: 16, expert: 64, zero: 1, schedule: dualpipe, split: ends }
+batch: { sequence: 4096, micro_batch: 1, global_batch: 15360 }
+precision: fp8
+moments: bf16
+recompute: selective
+recompute_modules: [mla_up_proj, layernorm, moe_act]
+dispatcher: fused
+overlap: { gradients: true, parameters: true, pipeline: true, experts: true }
+"""
+DENSE = """schema: syncline-job/1
+model: llama3-8b
+cluster: { accelerator: H100, gpus: 8 }
+batch: { sequence: 8192, micro_batch: 1, global_batch: 64 }
+precision: fp8
+narrow_attention: true
+"""
+
+
+@pytest.fixture
+def estimated(tmp_path: Path):
+    def of(text: str):
+        path = tmp_path / "job.yaml"
+        path.write_text(text)
+        return estimate(read_job(str(path)))
+
+    return of
+
+
+def test_deepseek_v3_on_h800_takes_about_the_published_hours(estimated) -> None:
+    # DeepSeek-V3 technical report, section 1: 180,000 hours of an H800 for 10^12 tokens, with all interruptions. 3.2
+    # and 3.3: 16 stages, 64 ranks of experts, DualPipe, norms, up-projections and SwiGLU computed again.
+    rate = 1e12 / (180_000 * 3600)
+    assert estimated(DEEPSEEK_V3).tokens_per_s == pytest.approx(rate, rel=0.15)
+
+
+def test_an_h800_is_slower_than_an_h100_where_nvlink_counts(estimated) -> None:
+    def step(accelerator: str) -> float:
+        tensor = DENSE.replace("H100", accelerator).replace("precision", "parallel: { tensor: 8 }\nprecision")
+        return estimated(tensor).step_s
+
+    assert 1.05 < step("H800") / step("H100") < 1.6
+    # 15 % of the operations of an H100.
+    assert 2 < step("H20") / step("H100") < 6.7
+
+
+def test_attention_of_8_bits_is_faster_and_keeps_less(estimated) -> None:
+    narrow, wide = estimated(DENSE), estimated(DENSE.replace("true", "false"))
+    assert 1 < wide.parts["attention"] / narrow.parts["attention"] < 2
+    # A rank keeps queries, keys and values of 32 layers in 8 bits rather than 16.
+    less = wide.memory["activations"] - narrow.memory["activations"]
+    assert less == pytest.approx(32 * 8192 * (4096 + 2 * 1024), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (("precision: fp8", "precision: bf16"), "only where linear layers have 8 or 4"),
+        (("narrow_attention", "attention: unfused\nnarrow_attention"), "attention of 8 bits is fused"),
+        (("narrow_attention", "attention: flash-attention-2\nnarrow_attention"), "no attention of 8 bits"),
+        (("H100", "A100"), "does not compute in fp8"),
+    ],
+)
+def test_attention_of_8_bits_is_refused_where_nothing_computes_it(estimated, change, found) -> None:
+    with pytest.raises(SynclineError, match=found):
+        estimated(DENSE.replace(*change))
+
+
+@pytest.mark.parametrize("accelerator", ["B300", "GB300", "H800", "H20"])
+def test_an_estimate_says_that_kernels_were_not_measured(cli: Cli, tmp_path: Path, accelerator: str) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(DENSE.replace("H100", accelerator))
+    told = " ".join(cli("estimate", str(path)).stdout.split())
+    assert f"No kernel of {accelerator}" in told and "by data sheets" in told
