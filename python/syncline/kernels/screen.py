@@ -140,4 +140,5 @@ def _shown(key: str, value: float) -> tuple[str, str]:
     for end, factor, unit in _UNITS:
         if key.endswith(end) and value >= factor / 1000:
             return digits(value / factor), unit
-    return digits(value), ""
+    # Small parts have two digits less, so that they are no wider than others.
+    return (f"{value:.4f}" if 0 < value < 0.01 else digits(value)), ""
