@@ -136,6 +136,12 @@ class Mesh:
     fused: bool = True
     gradient: int = 4
     pad: int = 128
+    method: Literal["ring", "all_gather", "ulysses"] = "ring"
+    """How ranks of a sequence have each other's keys."""
+    counts: tuple[int, ...] = ()
+    """Layers of each stage, if they are not equal."""
+    load: float = 1.0
+    """Tokens of the fullest rank of experts over the mean."""
     more: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -181,7 +187,10 @@ class Mesh:
                 "expert": self.e,
                 "expert_tensor": self.te,
                 "zero": self.zero,
+                "context_method": self.method,
+                **({"chunk_layers": list(self.counts)} if self.counts else {}),
             },
+            **({"expert_load": self.load} if self.load != 1 else {}),
             "batch": {"sequence": self.s, "micro_batch": self.b, "global_batch": self.batch},
             "gradients": "fp32" if self.gradient == 4 else "bf16",
             "attention": "fused" if self.fused else "unfused",
@@ -193,6 +202,9 @@ class Mesh:
 
     def layers(self, stage: int) -> list[int]:
         """The layers of a stage: of equal chunks, every ``p``-th is its own."""
+        if self.counts:
+            before = sum(self.counts[:stage])
+            return list(range(before, before + self.counts[stage]))
         each = self.model.layers // (self.p * self.v)
         return [
             layer
@@ -246,7 +258,7 @@ class Mesh:
             return n * (token + (6 if model.gated else 4) * model.f / t)
         # Inputs in the order of experts, and what is between their products; the router's scores and weights. Megatron
         # Core multiplies activations by the router's weights, so that it keeps no outputs of experts.
-        routed = model.k * self.te / t * (2 * model.h + 6 * model.fe / self.te)
+        routed = self.load * model.k * self.te / t * (2 * model.h + 6 * model.fe / self.te)
         return n * (token + 6 * model.fs / t + routed + 8 * model.experts / t)
 
     def activations(self, stage: int) -> float:
@@ -287,10 +299,20 @@ class Mesh:
             heads = max(model.kv / self.t, 1) * 2 * model.d
             if model.latent:
                 heads = model.a / self.t * (model.latent[2] + model.latent[3] + model.latent[4])
-            # Keys and values of the whole sequence; backward, again, and their gradients.
-            add("context", "all-gather", m * len(layers) * 2 * n * self.c * heads * (1 + again + 2))
+            every = m * len(layers)
+            if self.method == "ring":
+                # Keys and values of the whole sequence; backward, again, and their gradients.
+                add("context", "all-gather", every * 2 * n * self.c * heads * (1 + again + 2))
+            elif self.method == "all_gather":
+                # Before the forward and before the backward pass, and the sums of gradients after it (Llama 3, 3.3.2).
+                add("context", "all-gather", every * 2 * n * self.c * heads * (1 + again + 1))
+                add("context", "reduce-scatter", every * 2 * n * self.c * heads)
+            else:
+                # Queries, keys, values and outputs, 4 s h / N without groups (Jacobs et al. 2023, 3.2); gradients.
+                queries = model.a / self.t * (sum(model.latent[2:]) if model.latent else 2 * model.d)
+                add("context", "all-to-all", every * 2 * n * (queries + heads) * (1 + again + 1))
         routed = sum(model.has_experts(each) for each in layers)
-        sent = 2 * n / self.t * model.k * model.h
+        sent = self.load * 2 * n / self.t * model.k * model.h
         if self.e > 1:
             add("expert", "all-to-all", m * routed * 2 * passes * sent)
         if self.te > 1:
@@ -327,7 +349,7 @@ class Mesh:
                 dense -= model.h * (q + r + rope) * (1 - 1 / self.divided)
             if experts:
                 dense -= model.h * model.experts
-                experts = model.block(model.fe) * model.k / self.t
+                experts = self.load * model.block(model.fe) * model.k / self.t
             total += (6 + (2 if self.recompute == "full" else 0)) * (dense + experts) * self.tokens
         if stage == self.p - 1:
             total += 6 * self.rows * model.h * self.tokens

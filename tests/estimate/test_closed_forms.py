@@ -73,6 +73,15 @@ MESHES = {
     "tokens that do not divide": Mesh(ODD_TOKENS, 256, 8192, 1, 128, t=8, p=4),
     "tokens that do not divide, not padded": Mesh(ODD_TOKENS, 256, 8192, 1, 128, t=8, p=4, pad=1),
     "tokens in large multiples": Mesh(ODD_TOKENS, 256, 8192, 1, 128, t=8, zero=2, pad=4096),
+    "70b, gathered keys": Mesh(LLAMA_70B, 512, 32768, 1, 128, t=4, p=4, c=4, method="all_gather"),
+    "70b, gathered keys, recomputed": Mesh(
+        LLAMA_70B, 64, 32768, 1, 16, t=8, c=4, recompute="full", method="all_gather"
+    ),
+    "8b, heads for a time": Mesh(LLAMA_8B, 64, 32768, 1, 64, t=2, c=4, method="ulysses"),
+    "deepseek-v3, heads for a time": Mesh(SMALL_DEEPSEEK, 1024, 4096, 1, 512, t=2, p=4, c=2, e=64, method="ulysses"),
+    "70b, fewer layers at both ends": Mesh(LLAMA_70B, 128, 8192, 1, 128, t=8, p=4, counts=(18, 22, 22, 18)),
+    "mixtral, a full rank": Mesh(MIXTRAL, 64, 4096, 1, 256, p=4, e=8, load=1.5),
+    "qwen3 235b, a full rank": Mesh(QWEN3_235B, 512, 4096, 1, 1024, t=2, p=2, e=32, load=1.25),
     "405b": Mesh(LLAMA_405B, 8064, 8192, 1, 2016, t=8, p=9, v=7, c=2),
     "gpt-3": Mesh(GPT_3, 1024, 2048, 1, 512, t=8, p=8, zero=0),
     "gpt-3, one chunk of 12 layers": Mesh(GPT_3, 512, 2048, 2, 512, t=8, p=8),

@@ -162,6 +162,11 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.fused_experts": [(EXPERTS, {"fused_experts": True})],
     "JobFile.narrow_output": [(changed(DENSE, precision="fp8"), {"narrow_output": True})],
     "JobFile.narrow_attention": [(changed(DENSE, precision="fp8"), {"narrow_attention": True})],
+    "JobFile.expert_load": [(EXPERTS, {"expert_load": 1.5})],
+    "JobParallel.context_method": [(DENSE, {"parallel__context_method": each}) for each in ("all_gather", "ulysses")],
+    "JobParallel.chunk_layers": [
+        (DENSE, {"parallel__virtual_stages": 1, "parallel__chunk_layers": [19, 21, 21, 19]}),
+    ],
     "JobFile.vocab_multiple": [(DENSE, {"vocab_multiple": 1 << 14})],
     "JobFile.lora": [(DENSE, {"lora": 16})],
     "JobFile.lora_targets": [(changed(DENSE, lora=16), {"lora_targets": each}) for each in ("attention", "qkv")],

@@ -30,6 +30,7 @@ BASE = (
     "--untie-embeddings-and-output-weights --hidden-dropout 0 --attention-dropout 0"
 )
 EXPERTS = f"{BASE} --num-experts 8 --pipeline-model-parallel-size 2"
+PADDED = "--num-experts 8 --moe-expert-capacity-factor 1.5 --moe-pad-expert-input-to-capacity"
 
 
 def converted(line, **more):
@@ -149,6 +150,9 @@ CHANGED = {
     "hidden-dropout": "",
     "attention-dropout": "",
     "vocab-size": "--vocab-size 32000",
+    "cp-comm-type": "--context-parallel-size 2 --cp-comm-type a2a",
+    "moe-expert-capacity-factor": PADDED,
+    "moe-pad-expert-input-to-capacity": PADDED,
     "padded-vocab-size": "--padded-vocab-size 50304",
     "make-vocab-size-divisible-by": "--make-vocab-size-divisible-by 8192",
     "no-pad-vocab-size": "--vocab-size 128257 --no-pad-vocab-size",
@@ -487,15 +491,38 @@ def test_layers_divide_into_stages_and_chunks():
 
 def test_layouts_of_pipelines_become_splits():
     assert chunks("Et*3|(tt|)*2m|L") == ["Ettt", "tt", "tt", "m", "L"]
-    assert split_of(["Et", "tt", "tL"]) == ("ends", True)
-    assert split_of(["Ett", "tt", "ttL"]) == ("even", True)
-    assert split_of(["Ettt", "tt", "tttL"]) == ("rest", False)
-    assert split_of(["Ett", "tt", "tL"]) == ("rest", True)
-    assert split_of(["Ettttt", "tL"]) is None
+    assert split_of(["Et", "tt", "tL"]) == "ends"
+    assert split_of(["Ett", "tt", "ttL"]) == "even"
+    assert split_of(["Ettt", "tt", "tttL"]) == [3, 2, 3]
+    assert split_of(["Ett", "tt", "tL"]) == "rest"
+    assert split_of(["Ettttt", "tL"]) == [5, 1]
+    assert split_of(["ttE", "tL"]) is None
     deepseek = chunks("Et*3|(tt|)*29m|L")
-    assert deepseek is not None and (len(deepseek), split_of(deepseek)) == (32, ("rest", False))
+    assert deepseek is not None and (len(deepseek), split_of(deepseek)) == (32, [3, *[2] * 29, 1, 0])
     assert chunks("x") is None
     assert chunks("(t)*99999|(t)*99999") is None
+
+
+def test_first_and_last_stages_have_their_layers():
+    ends = "--decoder-first-pipeline-num-layers 6 --decoder-last-pipeline-num-layers 10"
+    four = "--pipeline-model-parallel-size 4"
+    assert job(f"{BASE} {four} {ends}").chunk_layers == [6, 8, 8, 10]
+    assert job(f"{BASE} {four} --decoder-last-pipeline-num-layers 2").chunk_layers == [10, 10, 10, 2]
+    virtual = "--num-virtual-stages-per-pipeline-rank 2"
+    assert job(f"{BASE} {four} {ends} {virtual}").chunk_layers == [3, 4, 4, 5, 3, 4, 4, 5]
+    with pytest.raises(SynclineError, match="do not divide among 3 other stages"):
+        converted(f"{BASE} {four} --decoder-last-pipeline-num-layers 3")
+    layout = "--pipeline-model-parallel-size 2 --pipeline-model-parallel-layout Et*10|t*22L"
+    assert job(f"{BASE} {layout}").chunk_layers == [10, 22]
+
+
+def test_kinds_of_context_parallelism_are_mapped():
+    two = "--context-parallel-size 2 --cp-comm-type"
+    assert job(f"{BASE} {two} p2p").context_method == "ring"
+    assert job(f"{BASE} {two} all_gather").context_method == "all_gather"
+    assert job(f"{BASE} {two} a2a").context_method == "ulysses"
+    with pytest.raises(SynclineError, match="a2a"):
+        converted(f"{BASE} {two} a2b")
 
 
 def test_layers_behind_dense_ones_have_experts():

@@ -4,7 +4,9 @@
 //! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
 //! attention, experts and fused attention, which keeps no scores, count what they have.
 
-use crate::job::{ELEMENT, Input, Job, Module, Modules, Precision, Recompute, RecomputeMethod};
+use crate::job::{
+    ContextMethod, ELEMENT, Input, Job, Module, Modules, Precision, Recompute, RecomputeMethod,
+};
 use crate::machine::MemorySoftware;
 use crate::model::{Attention, Model};
 use crate::stages::{Block, is_last};
@@ -330,11 +332,11 @@ impl Token<'_> {
         }
     }
 
-    /// Copies of a token that come to experts of this rank, on average.
+    /// Copies of a token that come to experts of the fullest rank, on average.
     fn routed(self) -> f64 {
         let job = self.job;
         let copies = self.model.experts.map_or(0.0, |experts| experts.top_k as f64);
-        copies * f64::from(job.expert_tensor.max(1)) / f64::from(job.tensor)
+        job.expert_load * copies * f64::from(job.expert_tensor.max(1)) / f64::from(job.tensor)
     }
 
     fn expert_elements(self) -> f64 {
@@ -343,7 +345,7 @@ impl Token<'_> {
     }
 
     /// Gradients around the second product of the feed-forward block, where most exist at the same time; the gradient of the
-    /// layer's output and the input of the first product, whole; keys and values from the next rank of the sequence.
+    /// layer's output and the input of the first product, whole; keys and values from other ranks of the sequence.
     fn working(self, has_experts: bool) -> f64 {
         let matrices = self.model.ffn_matrices() as f64;
         let hidden = self.model.hidden as f64;
@@ -352,17 +354,25 @@ impl Token<'_> {
         } else {
             ELEMENT * matrices * self.model.ffn as f64 / f64::from(self.job.tensor)
         };
-        let keys = if self.job.context > 1 {
+        let keys = if self.job.context < 2 {
+            0.0
+        } else if self.job.context_method == ContextMethod::Ulysses {
+            // The same elements as a rank's own, and their gradients.
+            2.0 * self.queries_keys_values()
+        } else {
             let (heads, kv_heads) = self.heads();
+            let ranks = match self.job.context_method {
+                ContextMethod::AllGather => f64::from(self.job.context),
+                ContextMethod::Ring | ContextMethod::Ulysses => 1.0,
+            };
             2.0 * ELEMENT
+                * ranks
                 * match self.model.attention {
                     Attention::Latent(latent) => {
                         heads * (latent.nope_dim + latent.rope_dim + latent.value_dim) as f64
                     }
                     Attention::Full | Attention::Window { .. } => 2.0 * kv_heads * self.model.head_dim as f64,
                 }
-        } else {
-            0.0
         };
         block + 2.0 * ELEMENT * hidden + keys
     }

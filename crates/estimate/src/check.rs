@@ -1,6 +1,6 @@
 //! Jobs that no cluster can run.
 
-use crate::job::{Input, Job, Module, Recompute, Schedule};
+use crate::job::{ContextMethod, Input, Job, Module, Recompute, Schedule};
 use crate::model::{Attention, Model};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_kernels::Library;
@@ -32,6 +32,17 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
         divides("tensor", u64::from(job.tensor), model.kv_heads, "heads of keys and values");
     }
     divides("context", u64::from(job.context), job.sequence, "tokens of a sequence");
+    if job.context > 1 && job.context_method == ContextMethod::Ulysses {
+        let tensor = u64::from(job.tensor);
+        let kv_heads =
+            if matches!(model.attention, Attention::Latent(_)) { model.heads } else { model.kv_heads };
+        divides(
+            "context",
+            u64::from(job.context),
+            (kv_heads / tensor).max(1),
+            "heads of keys of a rank, as ulysses does",
+        );
+    }
     if let Some(experts) = model.experts {
         divides("expert", u64::from(job.expert), experts.count, "experts");
         divides("expert_tensor", u64::from(job.expert_tensor), experts.ffn, "elements of an expert");
@@ -56,6 +67,8 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
                 .help(format!("write pipeline: {}", (layers / u64::from(job.virtual_stages.max(1))).max(1))),
         );
     }
+    found.extend(chunk_layers(model, job));
+    found.extend(expert_load(model, job));
     if job.virtual_stages > 1 && job.pipeline < 2 {
         found.push(
             Diagnostic::error(Code::BadValue, "only stages of a pipeline have several chunks")
@@ -104,6 +117,63 @@ fn narrow_attention(job: &Job) -> Option<Diagnostic> {
     None
 }
 
+/// Chunks whose numbers of layers are given.
+fn chunk_layers(model: &Model, job: &Job) -> Option<Diagnostic> {
+    let (given, layers) = (&job.chunk_layers, model.layers + model.prediction_layers);
+    let chunks = job.pipeline * job.virtual_stages;
+    if given.is_empty() {
+        return None;
+    }
+    let wrong = |said: String, found: String, allowed: String| {
+        Diagnostic::error(Code::BadValue, said).key("chunk_layers").found(found).allowed(allowed)
+    };
+    if given.len() as u64 != u64::from(chunks) {
+        let said = "not a number of layers for each chunk of each stage".to_owned();
+        let help = if (given.len() as u32).is_multiple_of(job.pipeline) {
+            format!("write virtual_stages: {}, or {chunks} numbers", given.len() as u32 / job.pipeline)
+        } else {
+            format!("write {chunks} numbers")
+        };
+        return Some(wrong(said, format!("{} numbers", given.len()), format!("{chunks} numbers")).help(help));
+    }
+    let sum = given.iter().map(|each| u64::from(*each)).sum::<u64>();
+    if sum == u64::from(layers) {
+        return None;
+    }
+    let said = "the chunks do not have the layers of the model".to_owned();
+    let last = given.last().map_or(0, |each| u64::from(*each));
+    let rest = (u64::from(layers) + last).checked_sub(sum);
+    let help = rest.map_or_else(
+        || "give the chunks fewer layers".to_owned(),
+        |rest| format!("write {rest} as the last one, or change the others"),
+    );
+    Some(wrong(said, sum.to_string(), format!("numbers whose sum is {layers}")).help(help))
+}
+
+/// Tokens of the fullest rank of experts: at most all of them on one expert.
+fn expert_load(model: &Model, job: &Job) -> Option<Diagnostic> {
+    let most = model.experts.map_or(1.0, |experts| experts.count as f64);
+    let load = job.expert_load;
+    if load > 0.0 && load <= most {
+        return None;
+    }
+    let wrong = Diagnostic::error(Code::BadValue, "no rank of experts can have this load").key("expert_load");
+    let help = if load > most { most } else { 1.0 };
+    Some(
+        wrong
+            .found(load.to_string())
+            .allowed(format!("above 0, at most {most}"))
+            .help(format!("write expert_load: {help}")),
+    )
+}
+
+/// The most layers of a chunk.
+fn most_layers(model: &Model, job: &Job) -> u32 {
+    let chunks = (job.pipeline * job.virtual_stages).max(1);
+    let even = (model.layers + model.prediction_layers).div_ceil(chunks);
+    job.chunk_layers.iter().copied().max().unwrap_or(even)
+}
+
 /// Recomputation whose keys fit together.
 fn recompute(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let mut found = Vec::new();
@@ -115,8 +185,7 @@ fn recompute(model: &Model, job: &Job) -> Vec<Diagnostic> {
                 .help("write recompute: full"),
         );
     }
-    let chunks = (job.pipeline * job.virtual_stages).max(1);
-    let most = (model.layers + model.prediction_layers).div_ceil(chunks);
+    let most = most_layers(model, job);
     let wrong = |allowed: String, help: u32| {
         Diagnostic::error(Code::BadValue, "no chunk has this many layers")
             .key("recompute_layers")
@@ -168,8 +237,7 @@ fn recompute(model: &Model, job: &Job) -> Vec<Diagnostic> {
 /// The most layers of a chunk whose activations can lie in the host's memory: the backward pass needs the last layer before the
 /// loss at once.
 pub fn most_offloaded(model: &Model, job: &Job) -> u32 {
-    let chunks = (job.pipeline * job.virtual_stages).max(1);
-    (model.layers + model.prediction_layers).div_ceil(chunks).saturating_sub(u32::from(job.pipeline < 2))
+    most_layers(model, job).saturating_sub(u32::from(job.pipeline < 2))
 }
 
 /// What can lie in the host's memory.

@@ -26,12 +26,22 @@ pub struct Job {
     pub schedule: Schedule,
     /// How layers are divided among chunks.
     pub split: Split,
+    /// Layers of each chunk in the order of the model, those for multi-token prediction the last ones; without any, as `split`
+    /// says.
+    #[serde(default)]
+    pub chunk_layers: Vec<u32>,
     /// Ranks that divide each sequence.
     pub context: u32,
+    /// How these have the keys and values of each other.
+    #[serde(default)]
+    pub context_method: ContextMethod,
     /// Ranks that divide the experts.
     pub expert: u32,
     /// Ranks that divide each expert.
     pub expert_tensor: u32,
+    /// Tokens that the experts of the fullest rank take over those of equal parts.
+    #[serde(default = "equal")]
+    pub expert_load: f64,
     /// Copies of the model.
     pub data: u32,
     /// Stage of ZeRO: 0, 1, 2 or 3.
@@ -299,6 +309,10 @@ const fn four() -> u8 {
     4
 }
 
+const fn equal() -> f64 {
+    1.0
+}
+
 const fn one() -> u32 {
     1
 }
@@ -414,6 +428,20 @@ pub enum Split {
     Rest,
     /// Equal cost, by nanotron's rule: a layer costs `4 h^2 + 3 h ffn`, the output layer `vocab h`.
     Cost,
+}
+
+/// How ranks of a sequence have the keys and values of each other (`--cp-comm-type` of Megatron-LM).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ContextMethod {
+    /// They send them around a ring while they compute, each with an early and a late part of the sequence, so that all have
+    /// as many pairs (Liu et al. 2023; `p2p`).
+    #[default]
+    Ring,
+    /// They gather them before attention, and sum their gradients after it (Llama 3, 3.3.2; `all_gather`).
+    AllGather,
+    /// Each has all tokens of a part of the heads during attention (Jacobs et al. 2023; `a2a`).
+    Ulysses,
 }
 
 /// Which kernels the accelerator launches by itself, from CUDA graphs; the processor launches the others one by one.

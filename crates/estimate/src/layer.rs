@@ -1,6 +1,6 @@
 //! The time of a layer on one rank.
 
-use crate::job::{Dispatcher, Graphs, Job, Precision, Recompute};
+use crate::job::{ContextMethod, Dispatcher, Graphs, Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software};
 use crate::model::Model;
 use crate::work::{LayerWork, Linear, layer_work};
@@ -155,7 +155,7 @@ impl<C: Costs> Setting<'_, C> {
             attention,
             element_wise: self.element_wise(work),
             tensor: self.tensor(work) + self.heads(work, Collective::AllGather),
-            context: self.context(work, attention, 1.0),
+            context: self.context(work, attention, false),
             ..Pass::default()
         };
         Pass { expert: self.expert(work, pass.compute()), ..pass }
@@ -184,7 +184,7 @@ impl<C: Costs> Setting<'_, C> {
             attention,
             element_wise,
             tensor: self.tensor(work) + self.heads(work, Collective::ReduceScatter),
-            context: self.context(work, attention, 2.0),
+            context: self.context(work, attention, true),
             ..Pass::default()
         };
         let pass = Pass { expert: self.expert(work, pass.compute()), ..pass };
@@ -307,20 +307,37 @@ impl<C: Costs> Setting<'_, C> {
         self.costs.collective(collective, bytes as f64, group)
     }
 
-    /// Keys and values go around the ranks of a sequence while these compute with the ones that they have: `times` as many
-    /// bytes in the backward pass, with their gradients.
-    pub(crate) fn context(&self, work: &LayerWork, attention: f64, times: f64) -> f64 {
+    /// What the ranks of a sequence send each other around attention that takes `attention` seconds, as far as it does not hide.
+    pub(crate) fn context(&self, work: &LayerWork, attention: f64, backward: bool) -> f64 {
         let (job, Some(shape)) = (self.job, work.attention) else { return 0.0 };
         if job.context < 2 {
             return 0.0;
         }
-        let elements = job.tokens() * shape.kv_heads * (shape.key_dim + shape.value_dim);
+        let (tokens, key_dim, value_dim) = (job.tokens(), shape.key_dim, shape.value_dim);
+        let keys = 2.0 * (tokens * shape.kv_heads * (key_dim + value_dim)) as f64;
         let group = Group::strided(job.context, job.tensor, self.domain());
-        let gathered = 2.0 * times * elements as f64 * f64::from(job.context);
-        let seconds = self.costs.collective(Collective::AllGather, gathered, group);
-        // The first of the parts has its keys already, and nothing to hide behind.
-        let hidden = attention * f64::from(job.context - 1) / f64::from(job.context);
-        (seconds - hidden).max(seconds / f64::from(job.context))
+        let among = |collective, bytes: f64| self.costs.collective(collective, bytes, group);
+        let gathered = keys * f64::from(job.context);
+        match job.context_method {
+            ContextMethod::Ring => {
+                // Keys and values go around while a rank computes with those that it has, backward with their gradients.
+                let times = if backward { 2.0 } else { 1.0 };
+                let seconds = among(Collective::AllGather, times * gathered);
+                // The first of the parts has its keys already, and nothing to hide behind.
+                let hidden = attention * f64::from(job.context - 1) / f64::from(job.context);
+                (seconds - hidden).max(seconds / f64::from(job.context))
+            }
+            ContextMethod::AllGather if backward => {
+                among(Collective::AllGather, gathered) + among(Collective::ReduceScatter, gathered)
+            }
+            ContextMethod::AllGather => among(Collective::AllGather, gathered),
+            ContextMethod::Ulysses => {
+                // Queries, keys and values before attention, and outputs after it; backward, their gradients.
+                let queries = 2.0 * (tokens * shape.heads * key_dim) as f64;
+                let outputs = 2.0 * (tokens * shape.heads * value_dim) as f64;
+                among(Collective::AllToAll, queries + keys) + among(Collective::AllToAll, outputs)
+            }
+        }
     }
 
     /// Tokens to experts and back, in a pass that computes for `compute` seconds.

@@ -352,9 +352,9 @@ fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Commun
             inner.parts_again(&work, &Pass::default());
             add("tensor", &|_| batches);
         }
-        inner.context(&work, inner.attention(&work, false), 1.0);
+        inner.context(&work, inner.attention(&work, false), false);
         add("context", &|_| batches * repeated(Module::CoreAttention));
-        inner.context(&work, inner.attention(&work, true), 2.0);
+        inner.context(&work, inner.attention(&work, true), true);
         add("context", &|_| batches);
         inner.expert(&work, 0.0);
         // Tokens go to experts and come back; where ranks divide an expert, they gather tokens once and sum outputs once.

@@ -29,6 +29,15 @@ pub fn divide_chunks(model: &Model, job: &Job) -> Vec<Vec<Block>> {
     let blocks = std::iter::once(Block::Embedding)
         .chain((0..layers).map(Block::Layer))
         .chain(std::iter::once(Block::Output));
+    if !job.chunk_layers.is_empty() {
+        let (mut blocks, last) = (blocks, job.chunk_layers.len() - 1);
+        let counts = job.chunk_layers.iter().enumerate();
+        found.extend(counts.map(|(chunk, layers)| {
+            let ends = usize::from(chunk == 0) + usize::from(chunk == last);
+            blocks.by_ref().take(*layers as usize + ends).collect()
+        }));
+        return found;
+    }
     match job.split {
         Split::Even => {
             let (least, more) = (layers as usize / chunks, layers as usize % chunks);

@@ -230,13 +230,18 @@ fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, part: Part, w
     work.activated(part)
 }
 
-/// Experts: a rank's tokens go to `top_k` of them, and it computes those that come to its own, in equal parts.
+/// Copies of tokens that the fullest rank has, where `copies` are those of equal parts. All others wait for it.
+fn loaded(job: &Job, copies: u64) -> u64 {
+    (job.expert_load * copies as f64).round() as u64
+}
+
+/// Experts: a rank's tokens go to `top_k` of them, and it computes those that come to its own.
 fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     let Some(experts) = model.experts else { return };
     let (tensor, parts) = (u64::from(job.tensor), u64::from(job.expert_tensor.max(1)));
     let local = (experts.count / u64::from(job.expert.max(1))).max(1);
     // Tensor-parallel ranks divide the tokens before they send them.
-    let sent = job.tokens() * experts.top_k / tensor;
+    let sent = loaded(job, job.tokens() * experts.top_k / tensor);
     let computed = sent * parts;
     let each = (computed / local).max(1);
     let activated = feed_forward(model, each, experts.ffn / parts, local, Part::Experts, work);
@@ -264,7 +269,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
         }
         Dispatcher::Fused if job.expert * job.expert_tensor > 1 => {
             let ranks = ranks_of(experts.count, local, experts.top_k);
-            let copies = job.tokens() as f64 / tensor as f64 * ranks * parts as f64;
+            let copies = job.expert_load * job.tokens() as f64 / tensor as f64 * ranks * parts as f64;
             work.dispatched_bytes = (copies * (2 * token) as f64) as u64;
         }
         Dispatcher::Fused => {}

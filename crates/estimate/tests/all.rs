@@ -16,8 +16,9 @@ mod work;
 use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
-    Adapted, Attention, Cluster, Collective, Costs, Dispatcher, Graphs, Group, Job, MemorySoftware, Model,
-    Modules, Offload, Overlap, Precision, Product, Recompute, Schedule, Software, Split,
+    Adapted, Attention, Cluster, Collective, ContextMethod, Costs, Dispatcher, Graphs, Group, Job,
+    MemorySoftware, Model, Modules, Offload, Overlap, Precision, Product, Recompute, Schedule, Software,
+    Split,
 };
 use syncline_kernels::Library;
 
@@ -85,9 +86,12 @@ pub fn single(sequence: u64) -> Job {
         virtual_stages: 1,
         schedule: Schedule::OneForwardOneBackward,
         split: Split::Even,
+        chunk_layers: Vec::new(),
         context: 1,
+        context_method: ContextMethod::Ring,
         expert: 1,
         expert_tensor: 1,
+        expert_load: 1.0,
         data: 1,
         zero: 0,
         shard_group: 1,

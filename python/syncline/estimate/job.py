@@ -30,6 +30,7 @@ Split: TypeAlias = Literal["even", "ends", "rest", "cost"]
 AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn"]
 
 Schedule: TypeAlias = Literal["gpipe", "1f1b", "zb-h1", "zb-v", "dualpipe", "dualpipe-v"]
+ContextMethod: TypeAlias = Literal["ring", "all_gather", "ulysses"]
 Graphs: TypeAlias = Literal["none", "partial", "full"]
 Dispatcher: TypeAlias = Literal["all_to_all", "fused"]
 Gradients: TypeAlias = Literal["fp32", "bf16", "fp16"]
@@ -102,12 +103,18 @@ class Job(Strict):
     """The order in which stages of the pipeline work."""
     split: Split = "even"
     """How layers are divided among chunks."""
+    chunk_layers: list[Annotated[int, Field(ge=0, lt=1 << 32)]] = Field(default_factory=list)
+    """Layers of each chunk, in the order of the model; without any, as ``split`` says."""
     context: Count = 1
     """Ranks that divide each sequence."""
+    context_method: ContextMethod = "ring"
+    """How these have the keys and values of each other."""
     expert: Count = 1
     """Ranks that divide the experts."""
     expert_tensor: Count = 1
     """Ranks that divide each expert."""
+    expert_load: Annotated[float, Field(gt=0)] = 1.0
+    """Tokens that the experts of the fullest rank take over those of equal parts."""
     data: Count = 1
     """Copies of the model."""
     zero: Annotated[int, Field(ge=0, le=3)] = 0

@@ -25,7 +25,7 @@ _MOST_BYTES = 1e15
 
 def checked(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     """Everything about a job file that is wrong whatever the model is."""
-    for check in (_cluster, _mesh, _batch, _adapters):
+    for check in (_cluster, _mesh, _batch, _axes, _adapters):
         yield from check(source, found)
 
 
@@ -40,6 +40,7 @@ def without_experts(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     given = {
         "parallel.expert_tensor": found.parallel.expert_tensor > 1,
         "dispatcher": found.dispatcher != "all_to_all",
+        "expert_load": found.expert_load != 1,
         "fused_experts": found.fused_experts,
         "overlap.experts": found.overlap.experts,
     }
@@ -135,6 +136,29 @@ def _both_ways(source: Source, found: JobFile, unit: int) -> Iterator[Diagnostic
             found=found.batch.global_batch,
             allowed=f"a multiple of {each * unit} from {least * unit}",
             near=max(least * unit, _multiple(found.batch.global_batch, each * unit)),
+        )
+
+
+def _axes(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    """Keys of an axis that need it, or that exclude each other."""
+    parallel = found.parallel
+    if parallel.context == 1 and parallel.context_method != "ring":
+        yield error(
+            Code.BAD_VALUE,
+            "context_method needs ranks that divide a sequence",
+            mark=source.mark(("parallel", "context_method")),
+            key="parallel.context_method",
+            found=parallel.context_method,
+            help="write context: 2, or leave out context_method",
+        )
+    if parallel.chunk_layers and parallel.split != "even":
+        yield error(
+            Code.BAD_VALUE,
+            "chunk_layers says how layers are divided, and so does split",
+            mark=source.mark(("parallel", "split")),
+            key="parallel.split",
+            found=parallel.split,
+            help="leave out split, or chunk_layers",
         )
 
 

@@ -9,6 +9,7 @@ from pydantic.types import Discriminator
 
 from syncline.estimate.job import (
     Adapted,
+    ContextMethod,
     Dispatcher,
     Gradients,
     Graphs,
@@ -77,8 +78,15 @@ class JobParallel(Strict):
     """How layers are divided among chunks. `even`: equal numbers of layers. `ends`: embedding and output layer count as
     a layer each. `rest`: all chunks but the last have the same number, rounded up, as in NVIDIA's recipes of
     DeepSeek-V3. `cost`: equal cost, by nanotron's rule."""
+    chunk_layers: Annotated[list[Annotated[int, Field(ge=0, le=1 << 16)]], Field(max_length=1 << 16)] | None = None
+    """Layers of each chunk instead of `split`, such as `[9, 11, 11, 9]`, in the order of the model: with several chunks
+    a stage, the first ones of all stages come first. Layers for multi-token prediction are the last ones."""
     context: Ranks = 1
     """Context parallelism: ranks that divide each sequence."""
+    context_method: ContextMethod = "ring"
+    """How these have the keys and values of each other (`--cp-comm-type`). `ring`: they go around while ranks compute,
+    with equal parts of a causal mask (`p2p`). `all_gather`: gathered before attention, as for Llama 3. `ulysses`: each
+    rank has all tokens of a part of the heads (`a2a`)."""
     expert: Ranks = 1
     """Expert parallelism: ranks that divide the experts of a layer."""
     expert_tensor: Ranks = 1
@@ -168,6 +176,9 @@ class JobFile(Strict):
     dispatcher: Dispatcher = "all_to_all"
     """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (DeepEP,
     HybridEP: `fused`)."""
+    expert_load: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    """Tokens that the experts of the fullest rank take over those of equal parts, for which all others wait; with a
+    capacity to which experts are padded, that factor. 1: all have equal parts."""
     fused_experts: bool = False
     """Whether one kernel computes all products of a rank's experts and what is between them (Transformer Engine's fused
     grouped block for MXFP8)."""

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 _PLACES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
-        ("tensor", "pipeline", "virtual_stages", "context", "expert", "expert_tensor", "shard_group"), ("parallel",)
+        ("tensor", "pipeline", "virtual_stages", "context", "expert", "expert_tensor", "shard_group", "chunk_layers"),
+        ("parallel",),
     ),
     **dict.fromkeys(("sequence", "micro_batch"), ("batch",)),
     **dict.fromkeys(
@@ -192,7 +193,8 @@ def _job(found: JobFile) -> Job:
     parallel, batch = found.parallel, found.batch
     data = replicas(found)
     return Job(
-        **parallel.model_dump(exclude={"shard_group"}),
+        **parallel.model_dump(exclude={"shard_group", "chunk_layers"}),
+        chunk_layers=parallel.chunk_layers or [],
         data=data,
         # DualPipe has each part of the model in two stages.
         shard_group=parallel.shard_group or data * parallel.context * (2 if parallel.schedule == "dualpipe" else 1),
@@ -210,6 +212,7 @@ def _job(found: JobFile) -> Job:
         attention_library=None if found.attention == "fused" or found.attention == "unfused" else found.attention,
         overlap=found.overlap,
         graphs=found.graphs,
+        expert_load=found.expert_load,
         dispatcher=found.dispatcher,
         fused_experts=found.fused_experts,
         narrow_output=found.narrow_output,

@@ -290,7 +290,9 @@ def _parallel(settings: Settings, tensor: int) -> None:
     pipeline = settings.whole("pipeline-model-parallel-size", 1) or 1
     settings.put("parallel.pipeline", pipeline, "pipeline-model-parallel-size")
     _stages(settings, pipeline)
-    settings.put("parallel.context", settings.whole("context-parallel-size", 1), "context-parallel-size")
+    context = settings.whole("context-parallel-size", 1)
+    settings.put("parallel.context", context, "context-parallel-size")
+    _context_method(settings, context or 1)
     expert, inside = settings.whole("expert-model-parallel-size", 1), settings.whole("expert-tensor-parallel-size")
     if settings.has("num-experts") or settings.has("num-moe-experts"):
         settings.put("parallel.expert", expert, "expert-model-parallel-size")
@@ -298,6 +300,26 @@ def _parallel(settings: Settings, tensor: int) -> None:
         settings.put("parallel.expert_tensor", inside or tensor, "expert-tensor-parallel-size", note=note)
     elif (expert or 1) > 1:
         settings.problem("expert-model-parallel-size", "the model has no experts", help="leave it out")
+
+
+_CONTEXT_METHODS = {"p2p": "ring", "all_gather": "all_gather", "a2a": "ulysses", "a2a+p2p": "ring"}
+"""Kinds of communication of context parallelism, and their names in job files."""
+
+
+def _context_method(settings: Settings, context: int) -> None:
+    name = "cp-comm-type"
+    value = settings.raw(name)
+    kinds = {str(each) for each in (value if isinstance(value, list) else [] if value is None else [value])}
+    if not kinds:
+        return
+    if len(kinds) > 1 or not kinds <= set(_CONTEXT_METHODS):
+        settings.bad(name, ", ".join(_CONTEXT_METHODS))
+        return
+    kind = kinds.pop()
+    if kind == "a2a+p2p":
+        settings.warnings.append("cp-comm-type a2a+p2p counts as a ring of all ranks")
+    if context > 1:
+        settings.put("parallel.context_method", _CONTEXT_METHODS[kind], name)
 
 
 def _stages(settings: Settings, pipeline: int) -> None:
@@ -326,16 +348,18 @@ def _stages(settings: Settings, pipeline: int) -> None:
         parts = chunks(layout)
         shape = None if parts is None else split_of(parts)
         if parts is None or shape is None or len(parts) % pipeline:
-            settings.bad("pipeline-model-parallel-layout", "chunks of equal numbers of layers, such as Et|tt|tt|tL")
+            settings.bad("pipeline-model-parallel-layout", "chunks of each stage, such as Et|tt|tt|tL")
         else:
             virtual = len(parts) // pipeline
-            (split, exact), names = shape, (*names, "pipeline-model-parallel-layout")
-            settings.put("parallel.split", split, "pipeline-model-parallel-layout")
-            if not exact:
-                many = -(-layers // len(parts))
-                settings.warnings.append(f"the layout counts as chunks of {many} layers, the last of the rest")
+            names = (*names, "pipeline-model-parallel-layout")
+            if isinstance(shape, str):
+                settings.put("parallel.split", shape, "pipeline-model-parallel-layout")
+            else:
+                settings.put("parallel.chunk_layers", shape, "pipeline-model-parallel-layout")
     elif split:
         settings.put("parallel.split", "ends", *_ENDS)
+    elif (stages := _stage_layers(settings, pipeline)) is not None:
+        _unequal(settings, stages, virtual or 1)
     whole = settings.has("num-layers") and layout is None and each is None
     if (
         whole
@@ -392,12 +416,41 @@ def _split(settings: Settings, pipeline: int) -> tuple[bool, str | None]:
         return True, "ends"
     if (first or inner) == (last or inner) == inner:
         return False, None
-    settings.problem(
-        next(name for name in _ENDS[2:] if settings.has(name)),
-        "estimates have stages of equal numbers of layers, or first and last ones with one layer less",
-        allowed=f"{max(int(inner) - 1, 1)} for both, of {layers} layers",
-    )
     return False, None
+
+
+def _stage_layers(settings: Settings, pipeline: int) -> list[int] | None:
+    """The layers of each stage, where the first or the last one has its own number; None if all have the same."""
+    layers = settings.whole("num-layers") or 1
+    first = settings.whole(_ENDS[2]) or settings.whole(_ENDS[3])
+    last = settings.whole(_ENDS[4]) or settings.whole(_ENDS[5])
+    if (first is None and last is None) or pipeline == 1:
+        return None
+    inner = pipeline - (first is not None) - (last is not None)
+    left = layers - (first or 0) - (last or 0)
+    if left < 0 or (left if inner == 0 else left % inner):
+        whole = f"{layers} layers less those of the first and the last stage"
+        settings.problem(
+            next(name for name in _ENDS[2:] if settings.has(name)),
+            f"{whole} do not divide among {inner} other stages",
+            allowed=f"numbers that leave a multiple of {inner}" if inner else f"numbers whose sum is {layers}",
+        )
+        return None
+    each = [left // max(inner, 1)] * inner
+    made = [*([] if first is None else [first]), *each, *([] if last is None else [last])]
+    return None if len(set(made)) == 1 else made
+
+
+def _unequal(settings: Settings, stages: list[int], virtual: int) -> None:
+    """Stages of these numbers of layers, each in equal chunks."""
+    if any(each % virtual for each in stages):
+        settings.problem(
+            next(name for name in _ENDS[2:] if settings.has(name)),
+            f"the stages do not divide into {virtual} chunks each",
+            allowed=f"multiples of {virtual} for every stage",
+        )
+        return
+    settings.put("parallel.chunk_layers", [each // virtual for each in stages] * virtual, *_ENDS[2:])
 
 
 _SHARDING = {"no_shard": 0, "optim": 1, "optim_grads": 2, "optim_grads_params": 3}
@@ -633,6 +686,9 @@ def _kernels(settings: Settings) -> None:
         settings.warnings.append("the dispatcher allgather, which is the default, counts as an all-to-all")
     if backend is not None and experts and kind != "flex" and not deep:
         settings.warnings.append(f"{settings.said('moe-flex-dispatcher-backend')} needs the dispatcher flex")
+    capacity, padded = settings.number("moe-expert-capacity-factor", 0), "moe-pad-expert-input-to-capacity"
+    if settings.flag(padded) and capacity > 0 and experts:
+        settings.put("expert_load", capacity, "moe-expert-capacity-factor", padded)
     _graphs(settings, experts=experts)
     if settings.flag("fp8-output-proj"):
         settings.put("narrow_output", settings.has("fp8-format"), "fp8-output-proj")

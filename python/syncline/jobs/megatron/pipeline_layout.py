@@ -28,21 +28,24 @@ def chunks(text: str) -> list[str] | None:
     return plain.split("|")
 
 
-def split_of(parts: list[str]) -> tuple[str, bool] | None:
-    """The ``split`` of a job file that has these chunks, and whether it has them exactly; None if none is near.
+def split_of(parts: list[str]) -> str | list[int] | None:
+    """The ``split`` of a job file that has these chunks, or the layers of each; None if job files have neither.
 
-    ``rest`` stands for layouts whose chunks have one layer more than equal ones at most.
+    Job files have the embedding in the first chunk, the loss in the last, and multi-token prediction after all layers.
     """
+    plain = "".join(parts)
+    if "E" in plain.lstrip("E") or "L" in plain.rstrip("L") or "mt" in plain.replace("E", "").replace("L", ""):
+        return None
     layers = [part.count("t") for part in parts]
     if len(set(layers)) == 1 and not any("m" in part for part in parts):
-        return "even", True
+        return "even"
     if len({len(part) for part in parts}) == 1:
-        return "ends", True
+        return "ends"
     each, left = -(-sum(layers) // len(layers)), sum(layers)
     wanted = []
     for _ in layers[:-1]:
         wanted.append(min(each, left))
         left -= wanted[-1]
-    if layers == [*wanted, left]:
-        return "rest", True
-    return ("rest", False) if max(layers) <= each + 1 else None
+    if layers == [*wanted, left] and not any("m" in part for part in parts[:-1]):
+        return "rest"
+    return [part.count("t") + part.count("m") for part in parts]

@@ -146,6 +146,11 @@ def _parallel(
     settings.put("parallel.pipeline", pipeline, "parallelism.pipeline_parallel_degree")
     _stages(settings, pipeline, layers)
     settings.put("parallel.context", context, "parallelism.context_parallel_degree")
+    rotate = "parallelism.context_parallel_rotate_method"
+    method = settings.word(rotate, "allgather", "alltoall", default="allgather")
+    if context > 1:
+        note = "" if settings.has(rotate) else _DEFAULT
+        settings.put("parallel.context_method", "ring" if method == "alltoall" else "all_gather", rotate, note=note)
     keeps = settings.word("parallelism.fsdp_reshard_after_forward", "default", "always", "never", default="default")
     names = (
         "parallelism.data_parallel_shard_degree",
