@@ -27,7 +27,7 @@ COLUMNS = (
     *("zero", "shard_group", "micro_batch", "global_batch", "accumulation", "sequence"),
     *("precision", "gradient_type", "recompute", "recompute_modules", "attention", "optimizer", "lora", "offload"),
     *("overlap_tp", "overlap_gradients", "overlap_parameters", "overlap_pipeline", "overlap_experts"),
-    *("graphs", "dispatcher", "fused_experts", "narrow_output", "narrow_attention"),
+    *("graphs", "dispatcher", "dispatch_multiprocessors", "fused_experts", "narrow_output", "narrow_attention"),
     *("step_s", "memory_gib", "fits", "mfu", "reading", "excluded"),
 )
 
@@ -592,6 +592,8 @@ def bridge_kernels(release: str, model: str, cluster: str, precision: str, task:
         if release >= since and model.startswith(start) and name.startswith(clusters) and only in ("", precision):
             found = values
     cells = dict(zip(("graphs", "dispatcher", "overlap_experts", "fused_experts"), found.split(), strict=True))
+    if cells["dispatcher"] == "fused":
+        cells["dispatch_multiprocessors"] = dispatch_multiprocessors(release, model, cluster)
     narrow = model in ("deepseek-v3", "gpt-oss-120b") and cells["fused_experts"] == "yes"
     eight = precision == "mxfp8" and any(
         release >= since and model.startswith(start) and cluster.removeprefix("dgx-").startswith(clusters)
@@ -602,6 +604,19 @@ def bridge_kernels(release: str, model: str, cluster: str, precision: str, task:
         "narrow_output": "yes" if narrow else "no",
         "narrow_attention": "yes" if eight else "no",
     }
+
+
+def dispatch_multiprocessors(release: str, model: str, cluster: str) -> str:
+    """Multiprocessors that the recipe of a container lends to the kernels that send tokens to experts.
+
+    Recipes for performance give HybridEP 32 (``moe_hybridep_num_sms`` in ``scripts/performance``); DeepEP has the 20 of
+    Megatron Core (``moe_deepep_num_sms``): on H100 at first, and in DeepSeek-V3 on B200 from 26.06 on.
+    """
+    deepep = {
+        "dgx-h100": release < "26.02" or (model == "qwen3-30b-a3b" and release < "26.04"),
+        "dgx-b200": model == "deepseek-v3" and release >= "26.06",
+    }
+    return "20" if deepep.get(cluster, False) else "32"
 
 
 def nemo(folder: Path) -> list[Row]:
@@ -852,9 +867,11 @@ def model_zoo(folder: Path) -> list[Row]:
                 precision=at["Precision"].lower() or "bf16",
                 recompute=None,
                 offload="expert_fc1 moe_act" if "offloading" in at["Notes"] else "",
-                # Its commands: HybridEP and graphs of attention, router and preprocessing; overlap with MXFP8.
+                # Its commands: HybridEP, with the multiprocessors of Megatron Core (`moe_hybridep_num_sms`), and
+                # graphs of attention, router and preprocessing; overlap with MXFP8.
                 graphs="" if h100 else "partial",
                 dispatcher="" if h100 else "fused",
+                dispatch_multiprocessors="" if h100 else "16",
                 overlap_experts="" if h100 else "yes" if at["Precision"] == "MXFP8" and sequence == 4096 else "no",
                 step_s=None if rate is None else batch * sequence * per_token / (rate * gpus),
                 reading="" if h100 else "step time from FLOP/s, with the FLOP that Megatron-Bridge counts for a token",

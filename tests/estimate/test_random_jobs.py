@@ -81,8 +81,9 @@ def test_a_step_and_its_memory_are_sums_of_what_is_possible(mesh: Mesh):
         assert call.each_s >= 0.999 * least_s(call), call
     for kernel in inside.kernels:
         assert kernel.each_s >= kernel.flop / 989.4e12, kernel
-    # The last stage to end waits for at most a micro-batch of each other stage.
-    assert found.parts["bubble"] <= sum(found.stages_s) + 1e-9
+    # The last stage to end waits for at most a micro-batch of each other stage, whose tokens nothing may hide.
+    alone = replace(mesh, more={**mesh.more, "overlap": {**mesh.more["overlap"], "experts": False}})
+    assert found.parts["bubble"] <= sum(estimate(resolve(keys(alone))).stages_s) + 1e-9
 
 
 @pytest.mark.parametrize("mesh", JOBS, ids=[f"{at}" for at in range(len(JOBS))])

@@ -159,6 +159,9 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         (changed(EXPERTS, batch__sequence=256), {"graphs": "full"}),
     ],
     "JobFile.dispatcher": [(EXPERTS, {"dispatcher": "fused"})],
+    "JobFile.dispatch_multiprocessors": [
+        (changed(EXPERTS, dispatcher="fused"), {"dispatch_multiprocessors": 4}),
+    ],
     "JobFile.fused_experts": [(EXPERTS, {"fused_experts": True})],
     "JobFile.narrow_output": [(changed(DENSE, precision="fp8"), {"narrow_output": True})],
     "JobFile.narrow_attention": [(changed(DENSE, precision="fp8"), {"narrow_attention": True})],
@@ -284,6 +287,7 @@ def test_frameworks_are_those_with_constants():
         ({"parallel__expert": 2}, "parallel.expert", "no experts"),
         ({"parallel__expert_tensor": 2}, "parallel.expert_tensor", "no experts"),
         ({"dispatcher": "fused"}, "dispatcher", "no experts"),
+        ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "kernels of their own"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
         ({"overlap__experts": True}, "overlap.experts", "no experts"),
         ({"parallel__schedule": "zb-v"}, "parallel.virtual_stages", "write virtual_stages: 2"),

@@ -135,6 +135,7 @@ def test_every_argument_is_in_one_class():
 
 
 PP, OLD = "--pipeline-model-parallel-size 4", "--activations-checkpoint-method uniform"
+FLEX = "--num-experts 8 --moe-token-dispatcher-type flex"
 CHANGED = {
     "num-layers": "--num-layers 16",
     "hidden-size": "--hidden-size 2048",
@@ -222,6 +223,9 @@ CHANGED = {
     "moe-token-dispatcher-type": "--num-experts 8 --moe-token-dispatcher-type flex",
     "moe-enable-deepep": "--num-experts 8 --moe-enable-deepep",
     "moe-flex-dispatcher-backend": "--num-experts 8 --moe-flex-dispatcher-backend deepep",
+    "moe-flex-dispatcher-num-sms": f"{FLEX} --moe-flex-dispatcher-num-sms 32",
+    "moe-deepep-num-sms": f"{FLEX} --moe-deepep-num-sms 24",
+    "moe-hybridep-num-sms": f"{FLEX} --moe-flex-dispatcher-backend hybridep --moe-hybridep-num-sms 16",
     "enable-cuda-graph": "--enable-cuda-graph",
     "external-cuda-graph": "--external-cuda-graph",
     "cuda-graph-impl": "--cuda-graph-impl local",

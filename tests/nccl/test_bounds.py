@@ -10,6 +10,7 @@ RATES = {
     # Bytes a second and direction of a GPU over NVLink, and of its part of the network, by the data sheets.
     "a100": (300e9, 25e9),
     "h100": (450e9, 50e9),
+    "h800": (200e9, 50e9),
     "h200": (450e9, 50e9),
     "gh200": (450e9, 25e9),
     "b200": (900e9, 50e9),

@@ -13,7 +13,17 @@ from syncline.errors import SynclineError
 from syncline.report.html.page import report
 from tests.conftest import Cli
 
-NVLINK = {"a100": 300, "h100": 450, "h200": 450, "b200": 900, "b300": 900, "gb200": 900, "gb300": 900, "gh200": 450}
+NVLINK = {
+    "a100": 300,
+    "h100": 450,
+    "h800": 200,
+    "h200": 450,
+    "b200": 900,
+    "b300": 900,
+    "gb200": 900,
+    "gb300": 900,
+    "gh200": 450,
+}
 """GB/s that a GPU sends over NVLink (NVIDIA's data sheets)."""
 SIZES = [1 << exponent for exponent in range(10, 31, 4)]
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")

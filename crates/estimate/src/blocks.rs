@@ -133,12 +133,7 @@ pub fn blocks<C: Costs>(
                     dense.weight_s -= computed.weight_s;
                     Experts {
                         share: Share { update_s: updated(own.experts), parameters: own.experts, ..computed },
-                        // Two exchanges, one way each.
-                        bytes: if sent {
-                            software.dispatch * work.dispatched_bytes as f64 / 2.0
-                        } else {
-                            0.0
-                        },
+                        bytes: if sent { setting.sent_bytes(&work) } else { 0.0 },
                         repeats: repeats_experts(job, again),
                     }
                 });

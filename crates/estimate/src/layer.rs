@@ -1,9 +1,10 @@
 //! The time of a layer on one rank.
 
 use crate::job::{ContextMethod, Dispatcher, Graphs, Job, Precision, Recompute};
-use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software};
+use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software, TokenKernels};
 use crate::model::Model;
-use crate::work::{LayerWork, Linear, layer_work};
+use crate::work::{LayerWork, Linear, layer_work, ranks_of};
+use syncline_nccl::Exchange;
 
 /// Times of one pass of one micro-batch through a layer, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -24,6 +25,8 @@ pub struct Pass {
     pub launch: f64,
     /// Exposed copies of activations to the host's memory and back.
     pub offload: f64,
+    /// Tokens to experts and back that another micro-batch's computing hides; no part of the pass.
+    pub hidden: f64,
 }
 
 impl Pass {
@@ -55,6 +58,7 @@ impl std::ops::AddAssign for Pass {
         self.expert += other.expert;
         self.launch += other.launch;
         self.offload += other.offload;
+        self.hidden += other.hidden;
     }
 }
 
@@ -158,7 +162,8 @@ impl<C: Costs> Setting<'_, C> {
             context: self.context(work, attention, false),
             ..Pass::default()
         };
-        Pass { expert: self.expert(work, pass.compute()), ..pass }
+        let [expert, hidden] = self.expert(work, pass.compute());
+        Pass { expert, hidden, ..pass }
     }
 
     /// The backward pass, and its seconds for gradients of weights and their sums, for which nothing else waits.
@@ -187,8 +192,8 @@ impl<C: Costs> Setting<'_, C> {
             context: self.context(work, attention, true),
             ..Pass::default()
         };
-        let pass = Pass { expert: self.expert(work, pass.compute()), ..pass };
-        (pass, weight_s)
+        let [expert, hidden] = self.expert(work, pass.compute());
+        (Pass { expert, hidden, ..pass }, weight_s)
     }
 
     /// The rate of products in a precision over that of the measured kernels.
@@ -200,14 +205,20 @@ impl<C: Costs> Setting<'_, C> {
         }
     }
 
+    /// The product of a linear layer; those of experts one after the other, unless one kernel fuses them.
+    ///
+    /// Transformer Engine's grouped products are a product for each expert: `SimuMax` measured them on B200
+    /// (`group_matmul` in `configs/system/b200_bf16_ceperm.json`), and they take as long as these, between 0.9 and 1.3 times
+    /// forward and backward, at the rate of the same machine's single products.
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
-        let ((m, n, k), groups) = (linear.sizes(product), linear.groups);
+        let (m, n, k) = linear.sizes(product);
         let precision = self.job.precision;
-        let grouped = if groups > 1 && !self.job.fused_experts { self.software.expert_products } else { 1.0 };
-        let seconds =
-            self.costs.product(product, precision, m, n, k, groups) / (self.rate(precision) * grouped);
+        let apart = linear.groups > 1 && !self.job.fused_experts;
+        let (times, groups) = if apart { (linear.groups as f64, 1) } else { (1.0, linear.groups) };
+        let rate = self.rate(precision) * if apart { self.software.expert_products } else { 1.0 };
+        let seconds = self.costs.product(product, precision, m, n, k, groups) / rate;
         // However fast software is beside the measured kernels, the accelerator has a peak.
-        seconds.max(self.costs.least_product(precision, m, n, k, groups))
+        times * seconds.max(self.costs.least_product(precision, m, n, k, groups))
     }
 
     /// One product of these sizes, alone.
@@ -340,20 +351,38 @@ impl<C: Costs> Setting<'_, C> {
         }
     }
 
-    /// Tokens to experts and back, in a pass that computes for `compute` seconds.
-    pub(crate) fn expert(&self, work: &LayerWork, compute: f64) -> f64 {
+    /// Tokens to experts and back, in a pass that computes for `compute` seconds: what is exposed, and what is hidden, which
+    /// is exposed, too, where no other micro-batch computes.
+    pub(crate) fn expert(&self, work: &LayerWork, compute: f64) -> [f64; 2] {
         let whole = self.dispatched(work) + self.gathered(work);
-        if self.job.overlap.experts {
-            (whole * self.software.expert_exposed).max(whole - compute)
-        } else {
-            whole
+        if !self.job.overlap.experts {
+            return [whole, 0.0];
+        }
+        let exposed = (whole * self.expert_exposed()).max(whole - compute);
+        [exposed, whole - exposed]
+    }
+
+    /// Part of the time of exchanges that is exposed where they overlap: kernels of their own take multiprocessors from those
+    /// that compute.
+    fn expert_exposed(&self) -> f64 {
+        match (self.job.dispatcher, self.cluster.token_kernels) {
+            (Dispatcher::Fused, Some(kernels)) => {
+                f64::from(self.job.dispatch_multiprocessors) / kernels.multiprocessors
+            }
+            _ => self.software.expert_exposed,
         }
     }
 
     /// Dispatch and combine.
     fn dispatched(&self, work: &LayerWork) -> f64 {
+        self.exchanged(work).map_or(0.0, |(_, _, seconds)| seconds)
+    }
+
+    /// Bytes that a rank sends to experts, the ranks among which tokens travel, and the time of dispatch and combine; nothing
+    /// if no token travels.
+    pub(crate) fn exchanged(&self, work: &LayerWork) -> Option<(f64, Group, f64)> {
         if work.dispatched_bytes == 0 {
-            return 0.0;
+            return None;
         }
         let (expert, parts) = (self.job.expert, self.job.expert_tensor);
         // Kernels of their own send a token to all ranks that divide an expert; else each sends to its like.
@@ -364,7 +393,38 @@ impl<C: Costs> Setting<'_, C> {
         let group = Group::strided(ranks, stride, self.domain());
         // One way each.
         let bytes = work.dispatched_bytes as f64 / 2.0;
-        2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group)
+        let seconds = match (self.job.dispatcher, &self.cluster.token_kernels) {
+            (Dispatcher::Fused, Some(kernels)) => self.sent_once(kernels, work, bytes, group),
+            _ => 2.0 * self.software.dispatch * self.costs.collective(Collective::AllToAll, bytes, group),
+        };
+        Some((bytes, group, seconds))
+    }
+
+    /// Bytes that a rank sends to experts one way, as many as NCCL's all-to-all carries in the time of the exchange.
+    pub(crate) fn sent_bytes(&self, work: &LayerWork) -> f64 {
+        self.exchanged(work).map_or(0.0, |(bytes, group, seconds)| {
+            bytes * seconds / (2.0 * self.costs.collective(Collective::AllToAll, bytes, group))
+        })
+    }
+
+    /// Dispatch and combine by kernels of their own: a rank sends a token once over NVLink to every rank that holds any of its
+    /// experts, `bytes` in all with its own share, and once over the network to every other domain with such a rank, which
+    /// passes it on. Both go on at the same time.
+    fn sent_once(&self, kernels: &TokenKernels, work: &LayerWork, bytes: f64, group: Group) -> f64 {
+        let tokens = work.dispatched_tokens as f64;
+        let others = self.model.experts.map_or(0.0, |experts| {
+            let domains = u64::from(group.domains);
+            let reached = ranks_of(experts.count, experts.count.div_ceil(domains), experts.top_k);
+            reached * (domains - 1) as f64 / domains as f64
+        });
+        let network_s = tokens * others * (self.model.hidden * 2) as f64 / kernels.network_rate;
+        let ranks = f64::from(group.ranks());
+        let sent = bytes * (ranks - 1.0) / ranks;
+        let one_way = |each: Exchange| {
+            let start = each.launch_s + tokens * each.token_s;
+            start + each.transfer_s(sent, self.job.dispatch_multiprocessors).max(network_s)
+        };
+        one_way(kernels.dispatch) + one_way(kernels.combine)
     }
 
     /// Tokens that the ranks gather which divide an expert, and the sums of their outputs.

@@ -53,7 +53,7 @@ pub use job::{
     Adapted, ContextMethod, Dispatcher, Graphs, Input, Inputs, Job, Module, Modules, Offload, Overlap,
     Precision, Recompute, RecomputeMethod, Schedule, Split,
 };
-pub use machine::{Cluster, Collective, Costs, Group, Host, MemorySoftware, Product, Software};
+pub use machine::{Cluster, Collective, Costs, Group, Host, MemorySoftware, Product, Software, TokenKernels};
 pub use measured::Measured;
 pub use memory::{Memory, memory, memory_by_stage};
 pub use model::{Attention, Experts, Latent, Model};

@@ -3,6 +3,7 @@
 use crate::job::Precision;
 use serde::Deserialize;
 use syncline_kernels::{AttentionShape, Library, Pass};
+use syncline_nccl::Exchange;
 
 /// Which of the three matrix products of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +146,24 @@ pub struct Cluster {
     /// The memory of the host; nothing if it is not known.
     #[serde(default)]
     pub host: Option<Host>,
+    /// Kernels that send tokens to experts and bring them back; nothing if they were not measured on these accelerators.
+    #[serde(default)]
+    pub token_kernels: Option<TokenKernels>,
+}
+
+/// Kernels that send a token once to each rank that holds any of its experts, and bring outputs back (`DeepEP`, `HybridEP`),
+/// as they were measured in one `NVLink` domain. Rates are of what goes to other ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenKernels {
+    /// To the experts.
+    pub dispatch: Exchange,
+    /// Back.
+    pub combine: Exchange,
+    /// Rate at which a rank sends over the network between domains, in bytes per second.
+    pub network_rate: f64,
+    /// Multiprocessors of the accelerator.
+    pub multiprocessors: f64,
 }
 
 /// The host's memory as one accelerator has it while all others of the host use it too, and the link to it.
@@ -167,7 +186,7 @@ pub struct Software {
     pub products: f64,
     /// Rate of products of 8 and 4 bits in training over that of the measured kernels.
     pub narrow_products: f64,
-    /// The same for the products of experts, which one kernel computes for all experts of a rank.
+    /// Rate of products of experts, one after the other, over that of others in the same job.
     pub expert_products: f64,
     /// The same for attention.
     pub attention: f64,
@@ -191,9 +210,9 @@ pub struct Software {
     pub staged_layer_s: f64,
     /// Part of the time of tensor-parallel collectives that is exposed where they overlap.
     pub tensor_exposed: f64,
-    /// Time that tokens take to experts and back, over that of NCCL's all-to-all.
+    /// Time that tokens take to experts and back by NCCL's all-to-all, over that of the all-to-all alone.
     pub dispatch: f64,
-    /// Part of the time of tokens to experts and back that is exposed where it overlaps.
+    /// Part of the time of tokens to experts and back by NCCL that is exposed where it overlaps.
     pub expert_exposed: f64,
     /// Least time of a layer with experts, forward and backward, as `layer_cpu_s`: routing and dispatch launch many kernels.
     pub expert_cpu_s: f64,

@@ -356,7 +356,14 @@ fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Commun
         add("context", &|_| batches * repeated(Module::CoreAttention));
         inner.context(&work, inner.attention(&work, true), true);
         add("context", &|_| batches);
-        inner.expert(&work, 0.0);
+        inner.gathered(&work);
+        if let Some((bytes, group, seconds)) = inner.exchanged(&work) {
+            let mut calls = noted.calls.borrow_mut();
+            // Kernels of their own are no collective of NCCL.
+            if calls.iter().all(|call| call.0 != Collective::AllToAll) {
+                calls.push((Collective::AllToAll, bytes, group, seconds / 2.0));
+            }
+        }
         // Tokens go to experts and come back; where ranks divide an expert, they gather tokens once and sum outputs once.
         add("expert", &|collective| {
             let ways = if collective == Collective::AllToAll { 2.0 } else { 1.0 };

@@ -4,7 +4,7 @@ use crate::job::{ELEMENT_BYTES, Module};
 use crate::layer::{Pass, Setting};
 use crate::machine::{Costs, Product};
 use crate::model::Attention;
-use crate::work::{LayerWork, Part, limited, ordered, rotated};
+use crate::work::{LayerWork, Part, limited, rotated};
 
 impl<C: Costs> Setting<'_, C> {
     /// The time of the chosen parts of a layer with this work and this forward pass. Products at the end of a part are not
@@ -50,7 +50,7 @@ impl<C: Costs> Setting<'_, C> {
         }
         if modules.has(Module::Moe) && experts {
             again.expert += forward.expert;
-            routed += self.ordered(work);
+            routed += work.ordered_bytes;
         } else if modules.has(Module::MoeAct) {
             routed += work.activated(Part::Experts);
         }
@@ -83,11 +83,5 @@ impl<C: Costs> Setting<'_, C> {
             (Attention::Latent(latent), Some(shape)) => rotated(latent, self.job.tokens(), shape.heads),
             _ => 0,
         }
-    }
-
-    /// Bytes in which tokens are copied into the order of experts and back.
-    fn ordered(&self, work: &LayerWork) -> u64 {
-        let copies = work.of(Part::Experts).next().map_or(0, |linear| linear.tokens * linear.groups);
-        ordered(self.model, copies)
     }
 }

@@ -221,6 +221,15 @@ pub fn estimate<C: Costs>(
         schedule(&stages_s, job.micro_batches, job.virtual_stages, message_s, exposed)
     };
     let Part { forward_s, end, .. } = stages[slowest];
+    // The first micro-batch goes forward and the last one backward while no other hides their tokens: once in the stage, and
+    // in the bubble, on every other stage.
+    let alone = if job.schedule.is_ordered() {
+        0.0
+    } else {
+        stages[slowest].pass.hidden / f64::from(job.virtual_stages.max(1))
+    };
+    stage.expert += alone;
+    let bubble_s = bubble_s + alone * f64::from(job.pipeline.max(1) - 1);
     let backward_s = stages_s[slowest] - forward_s;
     let Exchange { whole_s, exposed_s, update_s, copies_s } =
         setting.exchange(setting.held(), backward_s, batches * stages_s[slowest]);
@@ -277,6 +286,7 @@ fn scaled(pass: Pass, by: f64) -> Pass {
         expert: pass.expert * by,
         launch: pass.launch * by,
         offload: pass.offload * by,
+        hidden: pass.hidden * by,
     }
 }
 

@@ -61,6 +61,8 @@ pub struct LayerWork {
     pub element_bytes: u64,
     /// The same for routing, for the order of tokens, and for activations of experts.
     pub routed_bytes: u64,
+    /// Of these, bytes in which tokens are copied into the order of experts and back, and weighted.
+    pub ordered_bytes: u64,
     /// Bytes of kernels that each compute one operation of biased experts, in the forward pass and in the backward pass.
     pub biased_bytes: [u64; 2],
     /// Experts of the rank.
@@ -71,6 +73,8 @@ pub struct LayerWork {
     pub expert_parameters: u64,
     /// Bytes that a rank sends to experts of others, and receives back; 0 without experts on other ranks.
     pub dispatched_bytes: u64,
+    /// Tokens that a rank sends to experts, before they are copied.
+    pub dispatched_tokens: u64,
     /// Bytes of the tokens that the ranks gather which divide an expert, and whose outputs they sum; 0 if none divide it.
     pub gathered_bytes: u64,
     /// Bytes of queries, keys and values that tensor-parallel ranks gather; 0 where each has heads of keys of its own.
@@ -182,11 +186,6 @@ pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
     tokens * heads * (queries + read + nope_dim + rope_dim + value_dim) * ELEMENT_BYTES
 }
 
-/// Bytes in which `copies` of tokens are copied into the order of experts and back, and weighted.
-pub(crate) const fn ordered(model: &Model, copies: u64) -> u64 {
-    copies * model.hidden * ELEMENT_BYTES * 6
-}
-
 /// Bytes in which inputs of a linear layer are converted in the forward pass and gradients of its outputs in the backward
 /// pass, as a third of both together: 16 bits are read, and 8 are written twice, for products along both sides, or once,
 /// where weights have no gradients. A kernel that fuses experts converts what is between their two products.
@@ -246,7 +245,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     let each = (computed / local).max(1);
     let activated = feed_forward(model, each, experts.ffn / parts, local, Part::Experts, work);
     // The router's scores are sorted.
-    work.routed_bytes = ordered(model, computed) + job.tokens() / tensor * experts.count * 4 * 6;
+    work.routed_bytes = job.tokens() / tensor * experts.count * 4 * 6;
     if !job.fused_experts {
         // A kernel of its own computes the activation: else the first product does.
         work.routed_bytes += activated;
@@ -258,8 +257,12 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;
     // Megatron Core's dispatchers send activations in 16 bits, before they are converted, and bring back 16 bits.
     let token = model.hidden * ELEMENT_BYTES;
+    work.dispatched_tokens = job.tokens() / tensor;
     match job.dispatcher {
         Dispatcher::AllToAll => {
+            // Each copy is put into the order of ranks, in that of experts as it arrives, and back; each time it is read and
+            // written, but for the first reading and the last writing, which are one for all copies of a token.
+            work.ordered_bytes = 6 * computed * token;
             if job.expert > 1 {
                 work.dispatched_bytes = 2 * sent * token;
             }
@@ -267,13 +270,17 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
                 work.gathered_bytes = computed * token;
             }
         }
-        Dispatcher::Fused if job.expert * job.expert_tensor > 1 => {
+        Dispatcher::Fused => {
             let ranks = ranks_of(experts.count, local, experts.top_k);
             let copies = job.expert_load * job.tokens() as f64 / tensor as f64 * ranks * parts as f64;
-            work.dispatched_bytes = (copies * (2 * token) as f64) as u64;
+            // A token that arrives is read once and written for each of its experts, and back.
+            work.ordered_bytes = 2 * (copies as u64 + computed) * token;
+            if job.expert * job.expert_tensor > 1 {
+                work.dispatched_bytes = (copies * (2 * token) as f64) as u64;
+            }
         }
-        Dispatcher::Fused => {}
     }
+    work.routed_bytes += work.ordered_bytes;
 }
 
 /// The number of ranks that hold any of the `chosen` experts of a token, which are equally likely to be any of `experts`, of

@@ -110,6 +110,7 @@ pub fn single(sequence: u64) -> Job {
         overlap: Overlap::default(),
         graphs: Graphs::None,
         dispatcher: Dispatcher::AllToAll,
+        dispatch_multiprocessors: 20,
         fused_experts: false,
         narrow_output: false,
         narrow_attention: false,
@@ -148,4 +149,4 @@ pub const PLAIN: Software = Software {
 };
 
 /// Servers of eight.
-pub const SERVERS: Cluster = Cluster { domain: 8, sustained: 1.0, host: None };
+pub const SERVERS: Cluster = Cluster { domain: 8, sustained: 1.0, host: None, token_kernels: None };

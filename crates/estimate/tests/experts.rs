@@ -3,9 +3,10 @@
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use syncline_estimate::work::{layer_work, ranks_of};
 use syncline_estimate::{
-    Collective, Dispatcher, Experts, Graphs, Group, Job, Model, Module, Overlap, Precision, Recompute,
-    Software, estimate,
+    Cluster, Collective, Dispatcher, Experts, Graphs, Group, Job, Model, Module, Overlap, Precision,
+    Recompute, Software, TokenKernels, estimate,
 };
+use syncline_nccl::Exchange;
 
 /// A model with eight experts, of which a token goes to two.
 fn model() -> Model {
@@ -140,18 +141,107 @@ fn kernels_for_dispatch_send_a_token_once_to_each_rank() {
 #[test]
 fn dispatch_hides_behind_the_computing_of_another_micro_batch() {
     let job = Job { expert: 8, data: 8, ..single(1024) };
-    let step = |network: f64, experts: bool| {
+    let step = |network: f64, experts: bool, micro_batches: u32| {
         let overlap = Overlap { experts, ..Overlap::default() };
         let costs = Counting { network, ..Counting::default() };
-        estimate(&model(), &Job { overlap, ..job.clone() }, SERVERS, &PLAIN, &costs).stage
+        estimate(&model(), &Job { overlap, micro_batches, ..job.clone() }, SERVERS, &PLAIN, &costs).stage
     };
     // There and back, forward and backward, in 96 layers, 16 bits each.
     let bytes = 2.0 * 1024.0 * 12_288.0 * 2.0 * 4.0 * 96.0;
-    assert_eq!(step(1.0, false).expert, bytes);
-    assert_eq!(step(1.0, true).expert, bytes / 4.0);
+    assert_eq!(step(1.0, false, 5).expert, 5.0 * bytes);
+    // The first micro-batch goes forward alone, and the last one backward; a quarter of the others is exposed.
+    assert_eq!(step(1.0, true, 5).expert, (1.0 + 4.0 / 4.0) * bytes);
+    assert_eq!(step(1.0, true, 1).expert, bytes);
     // What takes longer than computing is not hidden beyond it.
-    let slow = step(1e9, true);
-    assert!((slow.expert / (1e9 * bytes - slow.compute()) - 1.0).abs() < 1e-9);
+    let slow = step(1e9, true, 5);
+    assert!((slow.expert / (5e9 * bytes - slow.compute() * 4.0 / 5.0) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn stages_wait_for_tokens_of_the_first_and_the_last_micro_batch() {
+    let bubble = |experts, virtual_stages| {
+        let overlap = Overlap { experts, ..Overlap::default() };
+        let job = Job {
+            expert: 8,
+            data: 8,
+            pipeline: 4,
+            virtual_stages,
+            micro_batches: 16,
+            overlap,
+            ..single(1024)
+        };
+        let costs = Counting { network: 1.0, ..Counting::default() };
+        let found = estimate(&model(), &job, SERVERS, &PLAIN, &costs);
+        (found.stage.expert, found.bubble_s)
+    };
+    // A stage has 24 layers, in one chunk or in two.
+    let bytes = 2.0 * 1024.0 * 12_288.0 * 2.0 * 4.0 * 24.0;
+    for chunks in [1_u32, 2] {
+        let ((exposed, hidden), (whole, plain)) = (bubble(true, chunks), bubble(false, chunks));
+        assert_eq!(whole, 16.0 * bytes);
+        let alone = 0.75 * bytes / f64::from(chunks);
+        assert!((exposed / (16.0 * bytes / 4.0 + alone) - 1.0).abs() < 1e-9);
+        // All three other stages pass chunks on that nothing hides, so that the bubble is as long as without overlap.
+        assert!((hidden / plain - 1.0).abs() < 1e-9, "{hidden} {plain}");
+    }
+}
+
+/// Constants of kernels by which sums can be done by hand: a dispatch takes 10 s, 0.5 s a token, and a second for 1,000 bytes of
+/// each of 20 multiprocessors; a combine half of that.
+fn token_kernels() -> TokenKernels {
+    let dispatch = Exchange { launch_s: 10.0, token_s: 0.5, sm_rate: 1e3, link_rate: 1e6 };
+    let combine = Exchange { launch_s: 5.0, token_s: 0.25, sm_rate: 2e3, link_rate: 1e6 };
+    TokenKernels { dispatch, combine, network_rate: 1e3, multiprocessors: 100.0 }
+}
+
+#[test]
+fn kernels_for_dispatch_take_the_slower_of_multiprocessors_and_links() {
+    let servers = |domain| Cluster { domain, token_kernels: Some(token_kernels()), ..SERVERS };
+    let job = Job { expert: 4, data: 4, dispatcher: Dispatcher::Fused, ..single(1024) };
+    let each = |job: &Job, cluster| {
+        estimate(&model(), job, cluster, &PLAIN, &Counting { network: 1e30, ..Counting::default() })
+            .stage
+            .expert
+            / (96.0 * 2.0)
+    };
+    // Eight experts on four ranks: a token goes to 52 / 28 of them, by the count above, one of which is its own.
+    let token = 12_288.0 * 2.0;
+    let bytes = 1024.0 * 52.0 / 28.0 * token * 3.0 / 4.0;
+    let by_hand = 10.0 + 512.0 + bytes / 20e3 + 5.0 + 256.0 + bytes / 40e3;
+    assert!((each(&job, servers(4)) / by_hand - 1.0).abs() < 1e-6);
+    // No multiprocessors beyond the rate of links help.
+    let many = Job { dispatch_multiprocessors: 2000, ..job.clone() };
+    let by_hand = 10.0 + 512.0 + bytes / 1e6 + 5.0 + 256.0 + bytes / 1e6;
+    assert!((each(&many, servers(4)) / by_hand - 1.0).abs() < 1e-6);
+    // Two domains of two ranks: of all 28 pairs of experts, 6 are in the own domain, and 6 in the other one alone. So 22 of 28
+    // tokens go over the network, once each, and that takes longest.
+    let by_hand = 10.0 + 512.0 + 5.0 + 256.0 + 2.0 * 1024.0 * 22.0 / 28.0 * token / 1e3;
+    assert!((each(&job, servers(2)) / by_hand - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn kernels_for_dispatch_take_multiprocessors_from_those_that_compute() {
+    let cluster = Cluster { token_kernels: Some(token_kernels()), ..SERVERS };
+    let overlap = Overlap { experts: true, ..Overlap::default() };
+    let job = Job { expert: 4, data: 4, dispatcher: Dispatcher::Fused, micro_batches: 11, ..single(1024) };
+    let each = |overlap| {
+        estimate(&model(), &Job { overlap, ..job.clone() }, cluster, &PLAIN, &Counting::default())
+            .stage
+            .expert
+    };
+    // 20 of 100 multiprocessors; the first forward pass and the last backward pass are alone.
+    assert!((each(overlap) / each(Overlap::default()) - (1.0 + 10.0 * 0.2) / 11.0).abs() < 1e-9);
+}
+
+#[test]
+fn kernels_for_dispatch_leave_less_to_put_in_order() {
+    let job = Job { expert: 4, data: 4, ..single(1024) };
+    let token = 12_288 * 2;
+    // Each of two copies of a token is read and written three times: to the order of ranks, to that of experts, and back.
+    assert_eq!(layer_work(&model(), &job, 0).ordered_bytes, 1024 * 2 * 6 * token);
+    // A token that came once is read once, written for both experts, read from both, and written once.
+    let fused = layer_work(&model(), &Job { dispatcher: Dispatcher::Fused, ..job }, 0).ordered_bytes;
+    assert_eq!(fused, 2 * (1024 * 52 / 28 + 2 * 1024) * token);
 }
 
 #[test]

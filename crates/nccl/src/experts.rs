@@ -101,8 +101,9 @@ impl Exchange {
             + self.transfer_s(tokens.bytes(kernels), tokens.sms)
     }
 
-    /// The time in which a GPU sends `bytes` by `sms` multiprocessors, seconds.
-    fn transfer_s(&self, bytes: f64, sms: u32) -> f64 {
+    /// The time in which a GPU sends `bytes` by `sms` multiprocessors; 0 if these are all, seconds.
+    #[must_use]
+    pub fn transfer_s(&self, bytes: f64, sms: u32) -> f64 {
         let copy = if sms == 0 { 0.0 } else { bytes / (f64::from(sms) * self.sm_rate) };
         copy.max(bytes / self.link_rate)
     }

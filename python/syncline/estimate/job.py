@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from syncline.models.architecture import Decoder
 
 Count = Annotated[int, Field(ge=1, lt=1 << 32)]
+DISPATCH_MULTIPROCESSORS = 20
+"""Multiprocessors that send tokens to experts where a job does not say it: those of DeepEP in Megatron Core."""
 Precision: TypeAlias = Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
 Recompute: TypeAlias = Literal["none", "selective", "operators", "except_qkv", "full"]
 RecomputeMethod: TypeAlias = Literal["uniform", "block"]
@@ -151,6 +153,8 @@ class Job(Strict):
     """Which kernels CUDA graphs launch: ``partial`` is all but experts and dispatch."""
     dispatcher: Dispatcher = "all_to_all"
     """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (``fused``)."""
+    dispatch_multiprocessors: Annotated[int, Field(ge=1, le=1024)] = DISPATCH_MULTIPROCESSORS
+    """Multiprocessors that send tokens to experts, where ``dispatcher`` is ``fused``."""
     fused_experts: bool = False
     """Whether one kernel computes all products of a rank's experts and what is between them."""
     narrow_output: bool = False

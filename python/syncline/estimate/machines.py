@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from syncline import _core
 from syncline.clusters.known import find
@@ -16,6 +16,7 @@ from syncline.kernels.models import load as load_models
 from syncline.kernels.models import names as _kernel_names
 from syncline.models import ModelError, accelerators
 from syncline.nccl import Machine as NcclMachine
+from syncline.nccl import experts
 from syncline.nccl import load as load_nccl
 from syncline.nccl import names as nccl_names
 from syncline.nccl.machine import to_core
@@ -37,6 +38,10 @@ class Measured:
     """The machine of NCCL."""
     cluster: str
     """The cluster, by its name in ``data/clusters.yaml``, of the commercial servers."""
+    experts: str | None = None
+    """Kernels of their own that send tokens to experts: the machine with which DeepEP was measured, of
+    :func:`syncline.nccl.experts.names`, ``hybridep`` for :data:`HYBRIDEP`, or
+    ``deepep-h800`` for :data:`DEEPEP_H800`."""
     sustained: float = 1.0
     """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
     measured kernels, which ran in short bursts."""
@@ -45,14 +50,14 @@ class Measured:
 MEASURED: Mapping[str, Measured] = {
     "A100-SXM4-40GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
     "A100-SXM4-80GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
-    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", "dgx-h100", 0.92),
-    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200", 0.964),
-    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", 0.92),
-    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", 0.92),
-    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", 0.92),
-    "GB300-NVL72": Measured("GB300-NVL72", "gb300", "gb300-nvl72", 0.92),
-    "H800-SXM5-80GB": Measured("H800-SXM5-80GB", "h800-sxm", "hgx-h800", 0.92),
-    "H20-SXM5-96GB": Measured("H20-SXM5-96GB", "h100-sxm", "hgx-h20"),
+    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", "dgx-h100", "h100-sxm", 0.92),
+    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200", "h200-sxm", 0.964),
+    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", "hybridep", 0.92),
+    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", "hybridep", 0.92),
+    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", "hybridep", 0.92),
+    "GB300-NVL72": Measured("GB300-NVL72", "gb300", "gb300-nvl72", "hybridep", 0.92),
+    "H800-SXM5-80GB": Measured("H800-SXM5-80GB", "h800-sxm", "hgx-h800", "deepep-h800", 0.92),
+    "H20-SXM5-96GB": Measured("H20-SXM5-96GB", "h100-sxm", "hgx-h20", "h100-sxm"),
 }
 """Accelerators that estimates can be made for. An H200 has the kernels of an H100 with faster memory, and a GB200 those
 of a B200; those of B300, GB300, H800 and H20 follow from a B200 or an H100 (:mod:`syncline.kernels.derived`).
@@ -67,6 +72,34 @@ CPU_UPDATE = 0.5
 
 DeepSpeed's figure for its vectorised Adam, 8.2 s for 11.6 billion parameters (pull request 735), is 40 GB/s on a host
 that it does not name."""
+
+
+NETWORK_OF_EXPERTS = 0.85
+"""Part of the network's rate at which kernels of their own send tokens to experts between servers.
+
+Measured on H100 with interfaces of 50 GB/s, from the bytes that go to other servers: with HybridEP, dispatches to 2, 4
+and 8 servers send 36, 43 and 44 GB/s and combines 31, 43 and 44 (:data:`HYBRIDEP`'s source); with DeepEP and 24
+multiprocessors, to 2 and 4 servers 44 and 47, and 38 and 47 back, but to 8 servers 22 and 31, on the one cluster that
+measured it (the rows of ``data/deepep.yaml``)."""
+HYBRIDEP: Mapping[str, Mapping[str, float]] = {
+    "dispatch": {"launch_s": 0.0, "token_s": 0.0, "sm_rate": 41e9, "link_rate": 640e9},
+    "combine": {"launch_s": 0.0, "token_s": 0.0, "sm_rate": 37.4e9, "link_rate": 610e9},
+}
+"""HybridEP on Blackwell: rates of what goes to other ranks, with dispatch and combine of BF16.
+
+From its own measurements on GB200, "kernel only", of 4,096 tokens of 14,336 bytes to 8 experts of all
+(deepseek-ai/DeepEP, branch hybrid-ep, a484936: Hybrid-EP_Implementation.md). With 32 multiprocessors, a dispatch sends
+764, 707, 666, 642 and 632 GB/s to 8, 16, 24, 32 and 36 ranks, and a combine 737, 666, 640, 605 and 597. Without the
+share that stays, which is a rank's part of them, that is 668, 663, 638, 622 and 615, and 645, 624, 613, 586 and 580:
+the link rates are their means. 16 multiprocessors reach 750 and 684 GB/s at 8 ranks, 656 and 599 without that share,
+which gives the rate of one. B200 has 735 and 674 there."""
+DEEPEP_H800: Mapping[str, Mapping[str, float]] = {
+    "dispatch": {"launch_s": 26.22e-6, "token_s": 0.02076e-6, "sm_rate": 14.9e9, "link_rate": 153e9},
+    "combine": {"launch_s": 38.54e-6, "token_s": 0.04191e-6, "sm_rate": 18.3e9, "link_rate": 158e9},
+}
+"""DeepEP on H800: the rates of links that its authors measured (deepseek-ai/DeepEP: README.md, 8 ranks); the rest is as
+on H100 (``data/deepep.yaml``)."""
+PHASES: tuple[experts.Phase, ...] = get_args(experts.Phase)
 
 
 @dataclass(frozen=True)
@@ -198,7 +231,26 @@ class Machine:
         if self.host.to_host is not None and self.host.to_device is not None:
             update = CPU_UPDATE * (self.host.memory_bytes_per_s or 0.0)
             host = {"to_host": self.host.to_host, "to_device": self.host.to_device, "update": update}
-        return json.dumps({"domain": self.used or self.domain, "sustained": sustained, "host": host})
+        return json.dumps(
+            {
+                "domain": self.used or self.domain,
+                "sustained": sustained,
+                "host": host,
+                "token_kernels": self._token_kernels(),
+            }
+        )
+
+    def _token_kernels(self) -> dict[str, Any] | None:
+        """Kernels that send tokens to experts, for the core; None: not measured."""
+        measured = MEASURED.get(self.accelerator)
+        if self.own is not None or measured is None or measured.experts is None:
+            return None
+        one_way = {"hybridep": HYBRIDEP, "deepep-h800": DEEPEP_H800}.get(measured.experts) or {
+            phase: experts.exchange(measured.experts, "normal", phase).to_other_gpus() for phase in PHASES
+        }
+        rate = NETWORK_OF_EXPERTS * self.nic_bytes_per_s
+        multiprocessors = load_models(measured.kernels).document["multiprocessors"]
+        return {**one_way, "network_rate": rate, "multiprocessors": multiprocessors}
 
     @property
     def nccl_name(self) -> str:

@@ -50,7 +50,7 @@ class Software(Strict, metaclass=_Checked):
     narrow_products: _Rate = 1.0
     """Rate of products of 8 and 4 bits in training, over that of the measured kernels, which ran in short bursts."""
     expert_products: _Rate = 1.0
-    """The same for the products of experts, besides."""
+    """Rate of products of experts, one after the other, over that of other products in the job."""
     attention: _Rate = 1.0
     """The same for attention; no time is shorter than its operations take at the accelerator's peak."""
     attention_library: AttentionLibrary = "measured"
@@ -71,9 +71,9 @@ class Software(Strict, metaclass=_Checked):
     tensor_exposed: _Part = 0.3
     """Part of tensor-parallel collectives that stays exposed where they overlap."""
     dispatch: _Part = 1.0
-    """Time that tokens take to experts and back, over that of NCCL's all-to-all."""
+    """Time that tokens take to experts and back by NCCL, over that of its all-to-all alone."""
     expert_exposed: _Part = 0.3
-    """Part of that time that stays exposed where it overlaps."""
+    """Part of that time that stays exposed where it overlaps; kernels of their own take their part of it."""
     expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Time in which the processor launches the kernels of a layer with experts, forward and backward, in seconds."""
     each_expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0

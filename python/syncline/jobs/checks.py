@@ -25,7 +25,7 @@ _MOST_BYTES = 1e15
 
 def checked(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     """Everything about a job file that is wrong whatever the model is."""
-    for check in (_cluster, _mesh, _batch, _axes, _adapters):
+    for check in (_cluster, _mesh, _batch, _axes, _adapters, _dispatch):
         yield from check(source, found)
 
 
@@ -41,6 +41,7 @@ def without_experts(source: Source, found: JobFile) -> Iterator[Diagnostic]:
         "parallel.expert_tensor": found.parallel.expert_tensor > 1,
         "dispatcher": found.dispatcher != "all_to_all",
         "expert_load": found.expert_load != 1,
+        "dispatch_multiprocessors": found.dispatch_multiprocessors is not None,
         "fused_experts": found.fused_experts,
         "overlap.experts": found.overlap.experts,
     }
@@ -171,6 +172,18 @@ def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             key="lora_targets",
             found=found.lora_targets,
             help="write lora: 16, or leave out lora_targets",
+        )
+
+
+def _dispatch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
+    if found.dispatch_multiprocessors is not None and found.dispatcher != "fused":
+        yield error(
+            Code.BAD_VALUE,
+            "dispatch_multiprocessors needs kernels of their own for tokens",
+            mark=source.mark(("dispatch_multiprocessors",)),
+            key="dispatch_multiprocessors",
+            found=str(found.dispatch_multiprocessors),
+            help="write dispatcher: fused, or leave out dispatch_multiprocessors",
         )
 
 

@@ -176,6 +176,9 @@ class JobFile(Strict):
     dispatcher: Dispatcher = "all_to_all"
     """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (DeepEP,
     HybridEP: `fused`)."""
+    dispatch_multiprocessors: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Multiprocessors of each accelerator that send tokens to experts, where `dispatcher` is `fused`
+    (`--moe-flex-dispatcher-num-sms` of Megatron Core). Without it, 20."""
     expert_load: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     """Tokens that the experts of the fullest rank take over those of equal parts, for which all others wait; with a
     capacity to which experts are padded, that factor. 1: all have equal parts."""

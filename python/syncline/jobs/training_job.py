@@ -11,7 +11,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.estimate import Job, Offload, estimator, machine
-from syncline.estimate.job import GRADIENT_BYTES, MOMENT_BYTES
+from syncline.estimate.job import DISPATCH_MULTIPROCESSORS, GRADIENT_BYTES, MOMENT_BYTES
 from syncline.estimate.software import choose, shipped, vocab_multiple
 from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import dotted
@@ -214,6 +214,7 @@ def _job(found: JobFile) -> Job:
         graphs=found.graphs,
         expert_load=found.expert_load,
         dispatcher=found.dispatcher,
+        dispatch_multiprocessors=found.dispatch_multiprocessors or DISPATCH_MULTIPROCESSORS,
         fused_experts=found.fused_experts,
         narrow_output=found.narrow_output,
         narrow_attention=found.narrow_attention,

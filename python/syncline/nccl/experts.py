@@ -54,6 +54,12 @@ class Exchange(Strict):
     errors: Errors
     """Errors on the times that they were calibrated with."""
 
+    def to_other_gpus(self) -> dict[str, float]:
+        """The same with rates of the bytes that go to other GPUs alone, which are all but a part of each GPU."""
+        others = (self.gpus - 1) / self.gpus
+        rates = {"sm_rate", "link_rate"}
+        return {name: value * others if name in rates else value for name, value in self.constants().items()}
+
     def times(self, calls: Sequence[tuple[int, int, int, int]]) -> list[float]:
         """Seconds of several exchanges: ``(tokens of a GPU, bytes of a token, its experts, multiprocessors)``."""
         known = self.constants()

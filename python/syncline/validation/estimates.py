@@ -9,6 +9,7 @@ from syncline.codes import Code
 from syncline.estimate import Job, Offload, Overlap, of_cluster
 from syncline.estimate import estimator as estimated
 from syncline.estimate import software as stacks
+from syncline.estimate.job import DISPATCH_MULTIPROCESSORS
 from syncline.input.problem import error, raise_errors
 from syncline.validation.prediction import Prediction
 
@@ -68,6 +69,7 @@ def job(run: Run) -> Job:
         ),
         graphs=run.graphs or "none",
         dispatcher=run.dispatcher or "all_to_all",
+        dispatch_multiprocessors=run.dispatch_multiprocessors or DISPATCH_MULTIPROCESSORS,
         fused_experts=bool(run.fused_experts),
         narrow_output=bool(run.narrow_output),
         narrow_attention=bool(run.narrow_attention),

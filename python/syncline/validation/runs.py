@@ -70,6 +70,7 @@ class Run(Strict):
     overlap_experts: bool | None = None
     graphs: Literal["none", "partial", "full"] | None = None
     dispatcher: Literal["all_to_all", "fused"] | None = None
+    dispatch_multiprocessors: Count | None = None
     fused_experts: bool | None = None
     narrow_output: bool | None = None
     narrow_attention: bool | None = None

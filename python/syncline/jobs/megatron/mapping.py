@@ -678,6 +678,11 @@ def _kernels(settings: Settings) -> None:
     if experts and (kind == "flex" or deep):
         names = ("moe-token-dispatcher-type", "moe-enable-deepep", "moe-flex-dispatcher-backend")
         settings.put("dispatcher", "fused", *names)
+        old = "moe-hybridep-num-sms" if backend == "hybridep" else "moe-deepep-num-sms"
+        for name in ("moe-flex-dispatcher-num-sms", old):
+            if settings.has(name) and (count := settings.whole(name)) is not None:
+                settings.put("dispatch_multiprocessors", count, name)
+                break
     elif experts and kind is not None:
         settings.put("dispatcher", "all_to_all", "moe-token-dispatcher-type")
         if kind == "allgather":
@@ -686,6 +691,7 @@ def _kernels(settings: Settings) -> None:
         settings.warnings.append("the dispatcher allgather, which is the default, counts as an all-to-all")
     if backend is not None and experts and kind != "flex" and not deep:
         settings.warnings.append(f"{settings.said('moe-flex-dispatcher-backend')} needs the dispatcher flex")
+    settings.used.update(("moe-flex-dispatcher-num-sms", "moe-deepep-num-sms", "moe-hybridep-num-sms"))
     capacity, padded = settings.number("moe-expert-capacity-factor", 0), "moe-pad-expert-input-to-capacity"
     if settings.flag(padded) and capacity > 0 and experts:
         settings.put("expert_load", capacity, "moe-expert-capacity-factor", padded)
