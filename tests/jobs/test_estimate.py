@@ -126,6 +126,7 @@ def test_a_step_is_the_sum_of_its_parts_and_memory_of_its_kinds():
     assert found.mfu == pytest.approx(flop * 512 * 8192 / (found.step_s * 512 * 989.4e12), rel=1e-3)
 
 
+GROUPED = changed(EXPERTS, dispatcher="fused", model__experts__groups=2)
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.model": [(DENSE, {"model__layers": 64})],
     "JobFile.cluster": [(DENSE, {"cluster__gpus": 256})],
@@ -240,6 +241,8 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "ExpertSizes.ffn": [(EXPERTS, {"model__experts__ffn": 7168})],
     "ExpertSizes.shared_ffn": [(EXPERTS, {"model__experts__shared_ffn": 7168})],
     "ExpertSizes.dense_layers": [(EXPERTS, {"model__experts__dense_layers": 8})],
+    "ExpertSizes.groups": [(GROUPED, {"model__experts__groups": 4})],
+    "ExpertSizes.top_groups": [(GROUPED, {"model__experts__top_groups": 2})],
     "ExpertSizes.every": [(EXPERTS, {"model__experts__every": 2})],
 }
 LATENT = changed(
@@ -277,7 +280,7 @@ def test_frameworks_are_those_with_constants():
         ({"batch__global_batch": 500}, "batch.global_batch", "496"),
         ({"batch__sequence": 8191}, "batch.sequence", "8192"),
         ({"parallel__tensor": 3, "cluster__gpus": 384, "batch__sequence": 8190}, "parallel.tensor", "divisors of 64"),
-        ({"parallel__pipeline": 64, "parallel__virtual_stages": 2}, "parallel.pipeline", "more stages than layers"),
+        ({"parallel__pipeline": 64, "parallel__virtual_stages": 2}, "parallel.pipeline", "write pipeline: 32"),
         ({"cluster__accelerator": "H101"}, "cluster.accelerator", "H100"),
         ({"cluster__accelerator": "A100", "precision": "fp8"}, "precision", "does not compute in fp8"),
         ({"cluster__accelerator": "A100", "framework": "nanotron"}, "framework", "megatron"),

@@ -223,6 +223,8 @@ CHANGED = {
     "moe-token-dispatcher-type": "--num-experts 8 --moe-token-dispatcher-type flex",
     "moe-enable-deepep": "--num-experts 8 --moe-enable-deepep",
     "moe-flex-dispatcher-backend": "--num-experts 8 --moe-flex-dispatcher-backend deepep",
+    "moe-router-num-groups": "--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 2",
+    "moe-router-group-topk": ("--num-experts 8 --moe-router-num-groups 4 --moe-router-group-topk 2"),
     "moe-flex-dispatcher-num-sms": f"{FLEX} --moe-flex-dispatcher-num-sms 32",
     "moe-deepep-num-sms": f"{FLEX} --moe-deepep-num-sms 24",
     "moe-hybridep-num-sms": f"{FLEX} --moe-flex-dispatcher-backend hybridep --moe-hybridep-num-sms 16",

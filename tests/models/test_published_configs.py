@@ -355,9 +355,11 @@ def test_dropout_is_named():
     assert "although its rates are 0" in architecture(gpt, "gpt2-xl").note
 
 
-def test_groups_of_experts_are_named():
+def test_groups_of_experts_are_read():
     found = architecture({**MODELS["deepseek-v3"].keys, "n_group": 8, "topk_group": 4}, "m")
-    assert "(`n_group`, `topk_group`) do not count" in found.note
+    assert (found.experts.groups, found.experts.top_groups) == (8, 4)
+    with pytest.raises(ModelError, match="n_group"):
+        architecture({**MODELS["deepseek-v3"].keys, "n_group": 7, "topk_group": 4}, "m")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
             "context",
             u64::from(job.context),
             (kv_heads / tensor).max(1),
-            "heads of keys of a rank, as ulysses does",
+            "heads of keys that Ulysses exchanges",
         );
     }
     if let Some(experts) = model.experts {
@@ -59,12 +59,16 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let chunks = u64::from(job.pipeline) * u64::from(job.virtual_stages);
     let layers = u64::from(model.layers + model.prediction_layers) + 2;
     if chunks > layers {
+        // As many stages as fit, and that the ranks still divide by.
+        let most = u32::try_from(layers / u64::from(job.virtual_stages.max(1))).unwrap_or(u32::MAX).max(1);
+        let ranks = job.pipeline.saturating_mul(job.data);
+        let stages = (1..=most.min(ranks)).rev().find(|each| ranks.is_multiple_of(*each)).unwrap_or(1);
         found.push(
             Diagnostic::error(Code::BadValue, "more stages than layers")
                 .key("pipeline")
                 .found(format!("{} stages of {} chunks", job.pipeline, job.virtual_stages))
                 .allowed(format!("at most {layers} chunks"))
-                .help(format!("write pipeline: {}", (layers / u64::from(job.virtual_stages.max(1))).max(1))),
+                .help(format!("write pipeline: {stages}")),
         );
     }
     found.extend(chunk_layers(model, job));

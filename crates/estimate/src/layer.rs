@@ -3,7 +3,7 @@
 use crate::job::{ContextMethod, Dispatcher, Graphs, Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software, TokenKernels};
 use crate::model::Model;
-use crate::work::{LayerWork, Linear, layer_work, ranks_of};
+use crate::work::{LayerWork, Linear, layer_work};
 use syncline_nccl::Exchange;
 
 /// Times of one pass of one micro-batch through a layer, in seconds.
@@ -414,7 +414,7 @@ impl<C: Costs> Setting<'_, C> {
         let tokens = work.dispatched_tokens as f64;
         let others = self.model.experts.map_or(0.0, |experts| {
             let domains = u64::from(group.domains);
-            let reached = ranks_of(experts.count, experts.count.div_ceil(domains), experts.top_k);
+            let reached = experts.places(experts.count / domains);
             reached * (domains - 1) as f64 / domains as f64
         });
         let network_s = tokens * others * (self.model.hidden * 2) as f64 / kernels.network_rate;

@@ -1,5 +1,6 @@
 //! The architecture of a decoder.
 
+use crate::work::ranks_of;
 use serde::Deserialize;
 
 /// A decoder-only language model.
@@ -90,6 +91,31 @@ pub struct Experts {
     pub dense_layers: u32,
     /// Afterwards, each layer of this number has experts: 1 for all.
     pub every: u32,
+    /// Groups into which experts are divided, of which a token chooses some before it chooses experts in these.
+    #[serde(default = "Experts::one_group")]
+    pub groups: u64,
+    /// How many groups a token chooses: its experts are in these.
+    #[serde(default = "Experts::one_group")]
+    pub top_groups: u64,
+}
+
+impl Experts {
+    const fn one_group() -> u64 {
+        1
+    }
+
+    /// The number of places with experts of a token, where each place has `local` experts, one after the other.
+    ///
+    /// A token chooses `top_groups` groups, and its experts in these (DeepSeek-V3 report, 2.1.2). Places are parts of groups,
+    /// or have several of them, each of which has then one of the token's experts at least.
+    pub fn places(&self, local: u64) -> f64 {
+        let each = self.count / self.groups;
+        if local <= each {
+            ranks_of(each * self.top_groups, local, self.top_k)
+        } else {
+            ranks_of(self.groups, local / each, self.top_groups)
+        }
+    }
 }
 
 impl Model {

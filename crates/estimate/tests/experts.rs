@@ -10,7 +10,16 @@ use syncline_nccl::Exchange;
 
 /// A model with eight experts, of which a token goes to two.
 fn model() -> Model {
-    let experts = Experts { count: 8, top_k: 2, ffn: 1000, shared_ffn: 0, dense_layers: 0, every: 1 };
+    let experts = Experts {
+        count: 8,
+        top_k: 2,
+        ffn: 1000,
+        shared_ffn: 0,
+        dense_layers: 0,
+        every: 1,
+        groups: 1,
+        top_groups: 1,
+    };
     Model { experts: Some(experts), gated: true, ..gpt3() }
 }
 
@@ -128,6 +137,28 @@ fn ranks_that_divide_an_expert_gather_its_tokens() {
     // Nothing else is gathered around experts without a shared one: around attention, and at the ends.
     let bytes = 1024_u64 * 12_288 * 2;
     assert_eq!(step.stage.tensor, (96 * 4 * bytes + 4 * bytes) as f64);
+}
+
+/// A token of eight experts in four groups of two chooses two groups, and two experts of the four in these: counted one by one.
+#[test]
+fn tokens_go_to_experts_of_the_groups_that_they_choose() {
+    let Some(experts) = model().experts else { panic!("experts") };
+    let limited = Experts { groups: 4, top_groups: 2, ..experts };
+    for (local, place) in [(1, 1), (2, 2), (4, 4)] {
+        let (mut reached, mut count) = (0, 0);
+        for (first, second) in (0..4_u64).flat_map(|a| (a + 1..4).map(move |b| (a, b))) {
+            let chosen = [2 * first, 2 * first + 1, 2 * second, 2 * second + 1];
+            for (a, b) in (0..4).flat_map(|a| (a + 1..4).map(move |b| (a, b))) {
+                // Where a place has several groups, each group counts as having one of the token's experts.
+                let at = if local > 2 { [2 * first, 2 * second] } else { [chosen[a], chosen[b]] };
+                reached += if at[0] / place == at[1] / place { 1 } else { 2 };
+                count += 1;
+            }
+        }
+        assert!((limited.places(local) - f64::from(reached) / f64::from(count)).abs() < 1e-12, "{local}");
+    }
+    // Without groups, all experts are one.
+    assert!((experts.places(2) - ranks_of(8, 2, 2)).abs() < 1e-12);
 }
 
 #[test]

@@ -234,7 +234,16 @@ fn transformer_engine_keeps_inputs_of_products_in_8_bits() {
 fn experts_keep_the_copies_of_tokens() {
     let dense = llama(2048, 4, 16, 16, 8192, 32_000);
     let experts = |count, top_k| Model {
-        experts: Some(Experts { count, top_k, ffn: 8192, shared_ffn: 0, dense_layers: 0, every: 1 }),
+        experts: Some(Experts {
+            count,
+            top_k,
+            ffn: 8192,
+            shared_ffn: 0,
+            dense_layers: 0,
+            every: 1,
+            groups: 1,
+            top_groups: 1,
+        }),
         ..dense.clone()
     };
     let kept = |model: &Model, job: &Job| activations(model, job, &BARE, 0).kept;
@@ -296,7 +305,16 @@ fn fsdp_gathers_units() {
 #[test]
 fn all_to_all_has_buffers_for_each_peer() {
     let model = Model {
-        experts: Some(Experts { count: 64, top_k: 2, ffn: 1024, shared_ffn: 0, dense_layers: 0, every: 1 }),
+        experts: Some(Experts {
+            count: 64,
+            top_k: 2,
+            ffn: 1024,
+            shared_ffn: 0,
+            dense_layers: 0,
+            every: 1,
+            groups: 1,
+            top_groups: 1,
+        }),
         ..gpt(1024, 2, 16)
     };
     let buffers = |expert, data| {
@@ -381,6 +399,8 @@ fn measured_runs_of_megatron() {
             shared_ffn: 3072,
             dense_layers: 1,
             every: 1,
+            groups: 1,
+            top_groups: 1,
         }),
         ..llama(5120, 4, 128, 128, 12_288, 102_400)
     };
@@ -416,6 +436,8 @@ fn any_model() -> impl Strategy<Value = Model> {
                 shared_ffn: 1024,
                 dense_layers: 1,
                 every: 1,
+                groups: 1,
+                top_groups: 1,
             }),
             ..gpt(1024 * size, layers, 16 * size)
         },

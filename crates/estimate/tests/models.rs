@@ -25,13 +25,31 @@ fn llama(hidden: u64, layers: u32, heads: u64, ffn: u64) -> Model {
 }
 
 fn mixtral() -> Model {
-    let experts = Experts { count: 8, top_k: 2, ffn: 14_336, shared_ffn: 0, dense_layers: 0, every: 1 };
+    let experts = Experts {
+        count: 8,
+        top_k: 2,
+        ffn: 14_336,
+        shared_ffn: 0,
+        dense_layers: 0,
+        every: 1,
+        groups: 1,
+        top_groups: 1,
+    };
     Model { vocab: 32_000, experts: Some(experts), ..llama(4096, 32, 32, 14_336) }
 }
 
 fn deepseek_v3() -> Model {
     let latent = Latent { query_rank: 1536, kv_rank: 512, nope_dim: 128, rope_dim: 64, value_dim: 128 };
-    let experts = Experts { count: 256, top_k: 8, ffn: 2048, shared_ffn: 2048, dense_layers: 3, every: 1 };
+    let experts = Experts {
+        count: 256,
+        top_k: 8,
+        ffn: 2048,
+        shared_ffn: 2048,
+        dense_layers: 3,
+        every: 1,
+        groups: 1,
+        top_groups: 1,
+    };
     Model {
         hidden: 7168,
         layers: 61,

@@ -119,7 +119,16 @@ fn modules_leave_their_inputs() {
 /// computed again are those behind these.
 #[test]
 fn experts_leave_tokens_and_outputs_of_their_first_product() {
-    let experts = Experts { count: 8, top_k: 2, ffn: 32, shared_ffn: 0, dense_layers: 2, every: 1 };
+    let experts = Experts {
+        count: 8,
+        top_k: 2,
+        ffn: 32,
+        shared_ffn: 0,
+        dense_layers: 2,
+        every: 1,
+        groups: 1,
+        top_groups: 1,
+    };
     let model = Model { experts: Some(experts), ..model() };
     let job = Job {
         recompute: Recompute::Selective,

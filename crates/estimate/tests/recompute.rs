@@ -67,6 +67,8 @@ fn deepseek() -> Model {
             shared_ffn: 2048,
             dense_layers: 1,
             every: 1,
+            groups: 1,
+            top_groups: 1,
         }),
         biased_experts: false,
         prediction_layers: 0,

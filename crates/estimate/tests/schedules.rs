@@ -168,7 +168,16 @@ fn a_step_is_its_stage_and_the_schedule_s_bubble() {
 
 #[test]
 fn dual_pipe_hides_tokens_to_experts() {
-    let experts = Experts { count: 64, top_k: 8, ffn: 2048, shared_ffn: 2048, dense_layers: 0, every: 1 };
+    let experts = Experts {
+        count: 64,
+        top_k: 8,
+        ffn: 2048,
+        shared_ffn: 2048,
+        dense_layers: 0,
+        every: 1,
+        groups: 1,
+        top_groups: 1,
+    };
     let model = Model { hidden: 1024, layers: 16, ffn: 4096, experts: Some(experts), ..gpt3() };
     let step = |schedule| {
         let job = Job { data: 8, expert: 8, ..job(schedule, 8, 64) };

@@ -24,7 +24,7 @@ def model_text(architecture: Decoder, layers: int | None = None) -> str:
         attention = {"latent": latent.model_dump()}
     elif window is not None:
         attention = {"window": window.model_dump()}
-    kept = ("count", "top_k", "ffn", "shared_ffn", "dense_layers", "every")
+    kept = ("count", "top_k", "ffn", "shared_ffn", "dense_layers", "every", "groups", "top_groups")
     return json.dumps(
         {
             "hidden": architecture.hidden,

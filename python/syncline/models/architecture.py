@@ -39,6 +39,10 @@ class Window(Strict):
     """Every layer whose number is a multiple of this attends to all tokens; 0: none does."""
 
 
+def _divisors(count: int) -> list[int]:
+    return [each for each in range(1, count + 1) if count % each == 0]
+
+
 class ExpertSizes(Strict):
     """A mixture of experts."""
 
@@ -54,9 +58,33 @@ class ExpertSizes(Strict):
     """First layers, which have a dense MLP instead."""
     every: Count = 1
     """After those, each layer whose number from 1 is a multiple of this has experts; the others have a dense MLP."""
+    groups: Count = 1
+    """Groups into which routed experts are divided, of which a token chooses `top_groups` before it chooses experts in
+    these (Hugging Face's `n_group`)."""
+    top_groups: Count = 1
+    """Groups that a token chooses (`topk_group`)."""
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
+        if self.count % self.groups:
+            raise validation_error(
+                "the experts do not divide into groups",
+                found=str(self.groups),
+                allowed=f"a divisor of {self.count}",
+                nearest=str(min(_divisors(self.count), key=lambda each: (abs(each - self.groups), each))),
+                at=("groups",),
+            )
+        least = -(-self.top_k * self.groups // self.count)
+        if not min(least, self.groups) <= self.top_groups <= self.groups:
+            raise validation_error(
+                f"{self.top_groups} of {self.groups} groups do not have the {self.top_k} experts of a token"
+                if self.top_groups < least
+                else "a token chooses more groups than there are",
+                found=str(self.top_groups),
+                allowed=f"{least} to {self.groups}",
+                nearest=str(least if self.top_groups < least else self.groups),
+                at=("top_groups",),
+            )
         if self.top_k > self.count:
             raise validation_error(
                 "a token goes to more experts than there are",

@@ -221,6 +221,7 @@ def _experts(settings: Settings, layers: int, ffn: int) -> None:
     count = settings.whole(names[0]) or settings.whole(names[1])
     top_k, width = settings.whole("moe-router-topk", 2), settings.whole("moe-ffn-hidden-size", ffn)
     shared, frequency = settings.whole("moe-shared-expert-intermediate-size"), settings.raw("moe-layer-freq")
+    groups, top_groups = settings.whole("moe-router-num-groups"), settings.whole("moe-router-group-topk")
     if count is None:
         return
     default = f"default of {settings.software}"
@@ -230,6 +231,9 @@ def _experts(settings: Settings, layers: int, ffn: int) -> None:
     )
     said = settings.has("moe-ffn-hidden-size")
     settings.put("model.experts.ffn", width, "moe-ffn-hidden-size", note="" if said else "that of the dense MLP")
+    if groups is not None and top_groups is not None:
+        settings.put("model.experts.groups", groups, "moe-router-num-groups")
+        settings.put("model.experts.top_groups", top_groups, "moe-router-group-topk")
     if shared:
         settings.put("model.experts.shared_ffn", shared, "moe-shared-expert-intermediate-size")
     if frequency is not None:

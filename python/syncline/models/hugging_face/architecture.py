@@ -234,15 +234,31 @@ def _experts(keys: Keys, kind: str, layers: int) -> Experts | None:
         width = keys.size("moe_intermediate_size", width, most=LONGEST)
     shared = 1 if kind in ("qwen2_moe", "llama4_text") else keys.number("n_shared_experts", most=EXPERTS)
     shared_ffn = keys.size("shared_expert_intermediate_size", most=LONGEST) if kind == "qwen2_moe" else shared * width
+    top_k = keys.size("num_experts_per_tok", _TOP_K.get(kind), most=count)
+    groups, top_groups = _groups(keys, count, top_k)
     return Experts(
         count=count,
-        top_k=keys.size("num_experts_per_tok", _TOP_K.get(kind), most=count),
+        top_k=top_k,
         ffn=width,
         shared=shared,
         shared_ffn=shared_ffn,
         dense_layers=_dense(keys, layers),
         every=_every(keys, kind, layers),
+        groups=groups,
+        top_groups=top_groups,
     )
+
+
+def _groups(keys: Keys, count: int, top_k: int) -> tuple[int, int]:
+    """Groups of experts, and how many of them a token chooses."""
+    groups = max(1, keys.number("n_group", most=count))
+    chosen = max(1, keys.number("topk_group", most=count))
+    if count % groups:
+        raise ModelError("n_group", groups, f"a divisor of {count}, the number of experts")
+    least = -(-top_k * groups // count)
+    if not least <= chosen <= groups:
+        raise ModelError("topk_group", chosen, f"{least} to {groups}, for {top_k} of {count} experts")
+    return groups, chosen
 
 
 def _dense(keys: Keys, layers: int) -> int:

@@ -101,8 +101,6 @@ def notes(used: Used, whole: Mapping[str, Any], *, dropout: bool) -> Iterator[st
         yield "`quantization_config` describes the checkpoint: training computes in the precision that is asked for"
     if dropout is not any(_positive(used.get(name)) for name in _DROPOUT):
         yield "Dropout counts, although its rates are 0" if dropout else "Dropout does not count"
-    if _positive(used.get("n_group")) and used["n_group"] != 1:
-        yield "Limits of the groups to whose experts a token goes (`n_group`, `topk_group`) do not count"
     used.asked |= {"n_group", "topk_group"}
     unknown = [
         name
