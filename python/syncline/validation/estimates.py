@@ -46,6 +46,8 @@ def job(run: Run) -> Job:
         schedule="1f1b" if run.schedule is None or run.schedule == "interleaved" else run.schedule,
         split=splits.get(run.split or "even", "even"),
         context=run.cp,
+        # torchtitan's `context_parallel_rotate_method` is the all-gather by default.
+        context_method="all_gather" if run.framework == "torchtitan" and run.cp > 1 else "ring",
         expert=run.ep,
         expert_tensor=run.etp,
         data=run.replicas,
