@@ -207,9 +207,8 @@ impl<C: Costs> Setting<'_, C> {
 
     /// The product of a linear layer; those of experts one after the other, unless one kernel fuses them.
     ///
-    /// Transformer Engine's grouped products are a product for each expert: `SimuMax` measured them on B200
-    /// (`group_matmul` in `configs/system/b200_bf16_ceperm.json`), and they take as long as these, between 0.9 and 1.3 times
-    /// forward and backward, at the rate of the same machine's single products.
+    /// Transformer Engine's grouped products take about as long as a single product for each expert, at the rate of single
+    /// products on that machine: `SimuMax` measured them on B200 (`group_matmul` in `configs/system/b200_bf16_ceperm.json`).
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
         let (m, n, k) = linear.sizes(product);
         let precision = self.job.precision;
@@ -414,10 +413,11 @@ impl<C: Costs> Setting<'_, C> {
         let tokens = work.dispatched_tokens as f64;
         let others = self.model.experts.map_or(0.0, |experts| {
             let domains = u64::from(group.domains);
-            let reached = experts.places(experts.count / domains);
+            let reached = experts.places((experts.count / domains).max(1));
             reached * (domains - 1) as f64 / domains as f64
         });
-        let network_s = tokens * others * (self.model.hidden * 2) as f64 / kernels.network_rate;
+        let token = (self.model.hidden * 2) as f64;
+        let network_s = self.job.expert_load * tokens * others * token / kernels.network_rate;
         let ranks = f64::from(group.ranks());
         let sent = bytes * (ranks - 1.0) / ranks;
         let one_way = |each: Exchange| {

@@ -251,6 +251,14 @@ fn kernels_for_dispatch_take_the_slower_of_multiprocessors_and_links() {
 }
 
 #[test]
+fn experts_may_be_divided_over_more_servers_than_there_are_experts() {
+    let cluster = Cluster { domain: 2, token_kernels: Some(token_kernels()), ..SERVERS };
+    let job = Job { expert: 8, expert_tensor: 8, data: 64, dispatcher: Dispatcher::Fused, ..single(1024) };
+    let step = estimate(&model(), &job, cluster, &PLAIN, &Counting::default());
+    assert!(step.stage.expert.is_finite() && step.stage.expert > 0.0);
+}
+
+#[test]
 fn kernels_for_dispatch_take_multiprocessors_from_those_that_compute() {
     let cluster = Cluster { token_kernels: Some(token_kernels()), ..SERVERS };
     let overlap = Overlap { experts: true, ..Overlap::default() };

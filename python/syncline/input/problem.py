@@ -113,6 +113,16 @@ def exit_status(problems: Iterable[Diagnostic]) -> int:
     return ExitStatus.DONE
 
 
+def divisors(whole: int) -> list[int]:
+    """The numbers that divide ``whole``, the smallest first."""
+    return [each for each in range(1, whole + 1) if whole % each == 0]
+
+
+def nearest_divisor(found: int, whole: int) -> int:
+    """The divisor of ``whole`` that is nearest to ``found``; of two that are as near, the smaller one."""
+    return min(divisors(whole), key=lambda each: (abs(each - found), each))
+
+
 def nearest(found: str, names: Iterable[str], *, likeness: float = 0.0) -> str | None:
     """The one of ``names`` that ``found`` was most likely meant to be; None if none is near.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from syncline import _core
 from syncline.codes import Code
-from syncline.input.problem import error, nearest
+from syncline.input.problem import error, nearest, nearest_divisor
 from syncline.input.units import bytes_per_s
 from syncline.nccl import names
 
@@ -90,7 +90,7 @@ def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             "the data-parallel and context-parallel ranks do not divide into groups of this size",
             found=group,
             allowed=f"a divisor of {ranks}",
-            near=min(_divisors(ranks), key=lambda each: (abs(each - group), each)),
+            near=nearest_divisor(group, ranks),
         )
 
 
@@ -144,51 +144,41 @@ def _axes(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     """Keys of an axis that need it, or that exclude each other."""
     parallel = found.parallel
     if parallel.context == 1 and parallel.context_method != "ring":
-        yield error(
-            Code.BAD_VALUE,
+        message, help = (
             "context_method needs ranks that divide a sequence",
-            mark=source.mark(("parallel", "context_method")),
-            key="parallel.context_method",
-            found=parallel.context_method,
-            help="write context: 2, or leave out context_method",
+            "write context: 2, or leave out context_method",
         )
+        yield _bad(source, "parallel.context_method", message, found=parallel.context_method, help=help)
     if parallel.chunk_layers and parallel.split != "even":
-        yield error(
-            Code.BAD_VALUE,
+        message, help = (
             "chunk_layers says how layers are divided, and so does split",
-            mark=source.mark(("parallel", "split")),
-            key="parallel.split",
-            found=parallel.split,
-            help="leave out split, or chunk_layers",
+            "leave out split, or chunk_layers",
         )
+        yield _bad(source, "parallel.split", message, found=parallel.split, help=help)
 
 
 def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     if found.lora is None and found.lora_targets != "all":
-        yield error(
-            Code.BAD_VALUE,
-            "lora_targets needs lora",
-            mark=source.mark(("lora_targets",)),
-            key="lora_targets",
-            found=found.lora_targets,
-            help="write lora: 16, or leave out lora_targets",
-        )
+        help = "write lora: 16, or leave out lora_targets"
+        yield _bad(source, "lora_targets", "lora_targets needs lora", found=found.lora_targets, help=help)
 
 
 def _dispatch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     if found.dispatch_multiprocessors is not None and found.dispatcher != "fused":
-        yield error(
-            Code.BAD_VALUE,
-            "dispatch_multiprocessors needs kernels of their own for tokens",
-            mark=source.mark(("dispatch_multiprocessors",)),
-            key="dispatch_multiprocessors",
-            found=str(found.dispatch_multiprocessors),
-            help="write dispatcher: fused, or leave out dispatch_multiprocessors",
-        )
+        message = "dispatch_multiprocessors needs kernels of their own for tokens"
+        help = "write dispatcher: fused, or leave out dispatch_multiprocessors"
+        yield _bad(source, "dispatch_multiprocessors", message, found=found.dispatch_multiprocessors, help=help)
 
 
 def _bad(
-    source: Source, key: str, message: str, *, found: int | str, allowed: str, near: int | str | None = None
+    source: Source,
+    key: str,
+    message: str,
+    *,
+    found: int | str,
+    allowed: str | None = None,
+    near: int | str | None = None,
+    help: str | None = None,
 ) -> Diagnostic:
     return error(
         Code.BAD_VALUE,
@@ -198,13 +188,10 @@ def _bad(
         found=str(found),
         allowed=allowed,
         nearest=None if near is None else str(near),
+        help=help,
     )
 
 
 def _multiple(value: int, unit: int) -> int:
     """The multiple of ``unit`` nearest to ``value``, and at least ``unit``."""
     return max(1, round(value / unit)) * unit
-
-
-def _divisors(value: int) -> list[int]:
-    return [each for each in range(1, value + 1) if value % each == 0]

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from syncline.input.base import Strict, validation_error
+from syncline.input.problem import nearest_divisor
 
 Count = Annotated[int, Field(ge=1, le=1 << 40)]
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -37,10 +38,6 @@ class Window(Strict):
     """Earlier tokens that a token attends to at most."""
     full_every: Annotated[int, Field(ge=0)]
     """Every layer whose number is a multiple of this attends to all tokens; 0: none does."""
-
-
-def _divisors(count: int) -> list[int]:
-    return [each for each in range(1, count + 1) if count % each == 0]
 
 
 class ExpertSizes(Strict):
@@ -71,7 +68,7 @@ class ExpertSizes(Strict):
                 "the experts do not divide into groups",
                 found=str(self.groups),
                 allowed=f"a divisor of {self.count}",
-                nearest=str(min(_divisors(self.count), key=lambda each: (abs(each - self.groups), each))),
+                nearest=str(nearest_divisor(self.groups, self.count)),
                 at=("groups",),
             )
         least = -(-self.top_k * self.groups // self.count)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, get_args
 from syncline.codes import Code
 from syncline.estimate.job import Module
 from syncline.input.check import in_order
-from syncline.input.problem import error, nearest, raise_errors
+from syncline.input.problem import divisors, error, nearest, raise_errors
 from syncline.quantity import digits
 from syncline.validation.architecture import Unknown
 
@@ -126,7 +126,7 @@ def _mesh(row: Row) -> Iterator[Diagnostic]:
         yield row.problem("dp", "dp is not gpus / (tp x pp x cp)", allowed=str(run.replicas), near=run.replicas)
     spread = run.ep * run.etp * run.pp
     if run.ep > 1 and run.gpus % spread:
-        wide = _near(row, "ep", (each for each in _divisors(run.gpus) if run.gpus % (each * run.etp * run.pp) == 0))
+        wide = _near(row, "ep", (each for each in divisors(run.gpus) if run.gpus % (each * run.etp * run.pp) == 0))
         yield row.problem(
             "ep",
             f"the GPUs do not divide by ep x etp x pp = {spread}",
@@ -135,7 +135,7 @@ def _mesh(row: Row) -> Iterator[Diagnostic]:
         )
     if run.shard_group is not None and (run.gpus // (run.tp * run.pp)) % run.shard_group:
         ranks = run.gpus // (run.tp * run.pp)
-        near = _near(row, "shard_group", _divisors(ranks))
+        near = _near(row, "shard_group", divisors(ranks))
         yield row.problem("shard_group", "ranks do not divide into groups", allowed=f"a divisor of {ranks}", near=near)
 
 
@@ -143,7 +143,7 @@ def _model(row: Row) -> Iterator[Diagnostic]:
     run, model = row.run, row.model
     layers = run.layers or model.layers
     if model.heads % run.tp:
-        near = _near(row, "tp", _divisors(model.heads))
+        near = _near(row, "tp", divisors(model.heads))
         yield row.problem(
             "tp", f"the {model.heads} heads do not divide by tp", allowed=f"a divisor of {model.heads}", near=near
         )
@@ -159,14 +159,14 @@ def _model(row: Row) -> Iterator[Diagnostic]:
             near=most,
         )
     elif run.split == "even" and layers % (run.pp * run.virtual_stages):
-        near = _near(row, "pp", (each for each in _divisors(layers) if layers % (each * run.virtual_stages) == 0))
+        near = _near(row, "pp", (each for each in divisors(layers) if layers % (each * run.virtual_stages) == 0))
         yield row.problem("pp", f"the {layers} layers do not divide by pp x virtual_stages", near=near)
     if run.virtual_stages > 1 and run.pp == 1:
         yield row.problem("virtual_stages", "virtual stages without a pipeline", allowed="1 with pp 1", near=1)
     if run.ep > 1 and model.experts is None:
         yield row.problem("ep", f"`{run.model}` has no experts", allowed="1", near=1)
     elif run.ep > 1 and model.experts is not None and model.experts.count % run.ep:
-        near = _near(row, "ep", _divisors(model.experts.count))
+        near = _near(row, "ep", divisors(model.experts.count))
         yield row.problem(
             "ep",
             f"the {model.experts.count} experts do not divide by ep",
@@ -269,11 +269,6 @@ def least_step_s(row: Row) -> float | None:
 def _multiple(value: int, unit: int) -> int:
     """The multiple of ``unit`` nearest to ``value``, and at least ``unit``."""
     return max(1, round(value / unit)) * unit
-
-
-def _divisors(value: int) -> list[int]:
-    small = [each for each in range(1, int(value**0.5) + 1) if value % each == 0]
-    return sorted({*small, *(value // each for each in small)})
 
 
 def _near(row: Row, column: str, values: Iterable[int]) -> int | None:
