@@ -36,6 +36,7 @@ def job(schedule, stages, batches):
         "gradient_bytes": 4,
         "recompute": "none",
         "fused_attention": True,
+        "dispatch_multiprocessors": 20,
         "overlap": {"tensor": False, "gradients": False, "parameters": False, "pipeline": False},
     }
 

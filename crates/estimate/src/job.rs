@@ -87,7 +87,6 @@ pub struct Job {
     #[serde(default)]
     pub dispatcher: Dispatcher,
     /// Multiprocessors that send tokens to experts, where [`Dispatcher::Fused`] does.
-    #[serde(default = "Job::default_dispatch_multiprocessors")]
     pub dispatch_multiprocessors: u32,
     /// Whether one kernel computes all products of a rank's experts with what is between them, at the rate of one large
     /// product (Transformer Engine's fused grouped feed-forward block for MXFP8).
@@ -492,11 +491,6 @@ pub struct Overlap {
 }
 
 impl Job {
-    /// What Megatron Core takes (`moe_deepep_num_sms`).
-    const fn default_dispatch_multiprocessors() -> u32 {
-        20
-    }
-
     /// Tokens of a micro-batch on one rank.
     pub const fn tokens(&self) -> u64 {
         self.micro_batch as u64 * self.sequence / self.context as u64

@@ -20,6 +20,7 @@ from syncline.nccl import experts
 from syncline.nccl import load as load_nccl
 from syncline.nccl import names as nccl_names
 from syncline.nccl.machine import to_core
+from syncline.nccl.token_kernels import published
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +41,7 @@ class Measured:
     """The cluster, by its name in ``data/clusters.yaml``, of the commercial servers."""
     experts: str | None = None
     """Kernels of their own that send tokens to experts: the machine with which DeepEP was measured, of
-    :func:`syncline.nccl.experts.names`, ``hybridep`` for :data:`HYBRIDEP`, or
-    ``deepep-h800`` for :data:`DEEPEP_H800`."""
+    :func:`syncline.nccl.experts.names`, or published ones, of :func:`syncline.nccl.token_kernels.published`."""
     sustained: float = 1.0
     """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
     measured kernels, which ran in short bursts."""
@@ -74,31 +74,6 @@ DeepSpeed's figure for its vectorised Adam, 8.2 s for 11.6 billion parameters (p
 that it does not name."""
 
 
-NETWORK_OF_EXPERTS = 0.85
-"""Part of the network's rate at which kernels of their own send tokens to experts between servers.
-
-Measured on H100 with interfaces of 50 GB/s, from the bytes that go to other servers: with HybridEP, dispatches to 2, 4
-and 8 servers send 36, 43 and 44 GB/s and combines 31, 43 and 44 (:data:`HYBRIDEP`'s source); with DeepEP and 24
-multiprocessors, to 2 and 4 servers 44 and 47, and 38 and 47 back, but to 8 servers 22 and 31, on the one cluster that
-measured it (the rows of ``data/deepep.yaml``)."""
-HYBRIDEP: Mapping[str, Mapping[str, float]] = {
-    "dispatch": {"launch_s": 0.0, "token_s": 0.0, "sm_rate": 41e9, "link_rate": 640e9},
-    "combine": {"launch_s": 0.0, "token_s": 0.0, "sm_rate": 37.4e9, "link_rate": 610e9},
-}
-"""HybridEP on Blackwell: rates of what goes to other ranks, with dispatch and combine of BF16.
-
-From its own measurements on GB200, "kernel only", of 4,096 tokens of 14,336 bytes to 8 experts of all
-(deepseek-ai/DeepEP, branch hybrid-ep, a484936: Hybrid-EP_Implementation.md). With 32 multiprocessors, a dispatch sends
-764, 707, 666, 642 and 632 GB/s to 8, 16, 24, 32 and 36 ranks, and a combine 737, 666, 640, 605 and 597. Without the
-share that stays, which is a rank's part of them, that is 668, 663, 638, 622 and 615, and 645, 624, 613, 586 and 580:
-the link rates are their means. 16 multiprocessors reach 750 and 684 GB/s at 8 ranks, 656 and 599 without that share,
-which gives the rate of one. B200 has 735 and 674 there."""
-DEEPEP_H800: Mapping[str, Mapping[str, float]] = {
-    "dispatch": {"launch_s": 26.22e-6, "token_s": 0.02076e-6, "sm_rate": 14.9e9, "link_rate": 153e9},
-    "combine": {"launch_s": 38.54e-6, "token_s": 0.04191e-6, "sm_rate": 18.3e9, "link_rate": 158e9},
-}
-"""DeepEP on H800: the rates of links that its authors measured (deepseek-ai/DeepEP: README.md, 8 ranks); the rest is as
-on H100 (``data/deepep.yaml``)."""
 PHASES: tuple[experts.Phase, ...] = get_args(experts.Phase)
 
 
@@ -245,10 +220,15 @@ class Machine:
         measured = MEASURED.get(self.accelerator)
         if self.own is not None or measured is None or measured.experts is None:
             return None
-        one_way = {"hybridep": HYBRIDEP, "deepep-h800": DEEPEP_H800}.get(measured.experts) or {
-            phase: experts.exchange(measured.experts, "normal", phase).to_other_gpus() for phase in PHASES
+        known = published()
+        others = known.kernels.get(measured.experts)
+        one_way: dict[str, dict[str, float]] = {
+            phase: experts.exchange(measured.experts, "normal", phase).to_other_gpus()
+            if others is None
+            else getattr(others, phase).constants()
+            for phase in PHASES
         }
-        rate = NETWORK_OF_EXPERTS * self.nic_bytes_per_s
+        rate = known.network.part * self.nic_bytes_per_s
         multiprocessors = load_models(measured.kernels).document["multiprocessors"]
         return {**one_way, "network_rate": rate, "multiprocessors": multiprocessors}
 

@@ -6,6 +6,7 @@
 - :mod:`.calibration`: constants of a machine from measured collectives;
 - :mod:`.nccl_tests`: reads the output of nccl-tests;
 - :mod:`.experts`: exchanges of tokens of mixtures of experts, by DeepEP;
+- :mod:`.token_kernels`: rates of such exchanges as others published them;
 - :mod:`.shots`: all-reduces by kernels of inference frameworks.
 """
 

@@ -1,0 +1,79 @@
+"""Kernels that send tokens to experts, with rates that others published, for estimates of training steps.
+
+``data/token-kernels.yaml`` holds them, with their sources; :mod:`.experts` has those that were calibrated with measured
+times.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Annotated
+
+from pydantic import Field
+
+from syncline.input import yaml
+from syncline.input.base import Strict
+from syncline.input.check import Whole, check
+from syncline.input.source import Source
+from syncline.input.units import Rate, Time, bytes_per_s
+from syncline.nccl.machine import seconds
+
+
+class OneWay(Strict):
+    """Constants of dispatches, or of combines."""
+
+    launch: Time
+    """Time of an exchange of no token."""
+    token: Time
+    """Time of a token apart from its bytes."""
+    sm_rate: Rate
+    """Rate of a streaming multiprocessor."""
+    link_rate: Rate
+    """Rate of the links of a GPU."""
+
+    def constants(self) -> dict[str, float]:
+        """The constants as the core reads them: seconds, and bytes per second."""
+        return {
+            "launch_s": seconds(self.launch),
+            "token_s": seconds(self.token),
+            "sm_rate": bytes_per_s(self.sm_rate),
+            "link_rate": bytes_per_s(self.link_rate),
+        }
+
+
+class TokenKernels(Strict):
+    """Kernels of both directions."""
+
+    dispatch: OneWay
+    """To the experts."""
+    combine: OneWay
+    """Back."""
+    source: str
+    """Who measured them, how, and what follows from that."""
+
+
+class Network(Strict):
+    """What such kernels reach of the network between servers."""
+
+    part: Annotated[float, Field(gt=0, le=1)]
+    """Part of its rate."""
+    source: str
+    """Who measured it, and how."""
+
+
+class TokenKernelsFile(Strict):
+    """The file of all of them."""
+
+    network: Network
+    """Between servers."""
+    kernels: dict[str, TokenKernels]
+    """Within a domain of NVLink, by name."""
+
+
+@cache
+def published() -> TokenKernelsFile:
+    """What the file says."""
+    text = (files("syncline") / "data" / "token-kernels.yaml").read_text(encoding="utf-8")
+    source = Source(yaml.read(text, "token-kernels.yaml"), "token-kernels.yaml")
+    return check(source, TokenKernelsFile, Whole("the file of kernels for tokens"))
