@@ -17,6 +17,8 @@ def estimate(path: str, sets: Iterable[str], *, report: str | None, simulate: bo
     """Estimates the job of a file, prints what was found, and writes it as the page ``report``; returns the status.
 
     With ``simulate``, the job is also simulated.
+
+    :raises SynclineError: it cannot be simulated.
     """
     from syncline.jobs import estimate as estimated
     from syncline.jobs import faster, read_job
@@ -24,7 +26,14 @@ def estimate(path: str, sets: Iterable[str], *, report: str | None, simulate: bo
 
     if report is not None:
         check_page(report, force=force)
-    found = estimated(read_job(path, overrides(sets, {})))
+    job = read_job(path, overrides(sets, {}))
+    if simulate:
+        from syncline.design.parallel.scenario import refusal
+        from syncline.input.problem import raise_errors
+
+        if (problem := refusal(job)) is not None:
+            raise_errors(problem)
+    found = estimated(job)
     status = ExitStatus.DONE if found.fits else ExitStatus.PROBLEM
     better = faster(found)
     if report is not None:

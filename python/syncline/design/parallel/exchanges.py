@@ -70,6 +70,11 @@ class Axes:
         return [SHARD] if self.hybrid else [DATA]
 
     @property
+    def shard_ranks(self) -> int:
+        """Ranks that divide a copy."""
+        return self.ranks(self.shards, experts=False)
+
+    @property
     def copies(self) -> list[str]:
         """The axes of all ranks that have the same gradients to sum."""
         return [SHARD, DATA] if self.hybrid else [DATA]
@@ -108,8 +113,7 @@ def gradients(how: Job, parameters: float, axes: Axes, *, experts: bool = False)
         each = {"each_micro_batch": True} if axes.gathers else {}
         yield {**exchange("after_weight_grad", "reduce_scatter", summed, shards), **each, **waits}
         if hybrid:
-            part = summed / min(how.shard_group, how.data * how.context)
-            yield {**exchange("after_weight_grad", "all_reduce", part, [DATA]), **waits}
+            yield {**exchange("after_weight_grad", "all_reduce", summed / axes.shard_ranks, [DATA]), **waits}
         return
     if how.adapters is not None:
         return
@@ -118,7 +122,10 @@ def gradients(how: Job, parameters: float, axes: Axes, *, experts: bool = False)
         return
     # ZeRO-2 keeps only its part of the sum, so every micro-batch reduces its own.
     each = {"each_micro_batch": True} if how.zero > 1 else {}
-    yield {**exchange("after_weight_grad", "reduce_scatter", summed, copies), **each}
+    yield {**exchange("after_weight_grad", "reduce_scatter", summed, shards), **each}
+    if hybrid:
+        # Ranks that hold the same part sum its gradients.
+        yield {**exchange("after_weight_grad", "all_reduce", summed / axes.shard_ranks, [DATA]), **each}
     yield exchange("after_update", "all_gather", gathered, shards)
 
 

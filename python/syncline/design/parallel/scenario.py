@@ -11,18 +11,24 @@ what comes before them and the experts of a layer; with ZeRO-3, the units whose 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import TYPE_CHECKING, Any
 
+from syncline.codes import Code
 from syncline.config.expand_nccl import resolved as resolved_nccl
 from syncline.config.load import load
 from syncline.design.parallel.exchanges import ELEMENT_BYTES, Axes, gradients, tokens
+from syncline.estimate.machines import MEASURED
+from syncline.input.problem import error
 from syncline.jobs.blocks import blocks
 from syncline.models import accelerators
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from syncline.config.load import Loaded
+    from syncline.errors import Diagnostic
+    from syncline.estimate import Job
     from syncline.jobs import TrainingJob
     from syncline.jobs.blocks import Block, Share
 
@@ -32,21 +38,47 @@ NETWORK_LATENCY = "1us"
 """Latency between two domains, through all switches."""
 SCHEDULES: Mapping[str, str] = {"gpipe": "gpipe", "1f1b": "1f1b"}
 """Schedules that simulations have, by their names in jobs; interleaving is 1F1B with several chunks."""
+BUCKET, BUCKET_OF_EACH = 40_000_000, 1_000_000
+"""Parameters whose gradients are reduced together while a chunk goes backward: at least so many, and so many for each
+of the ranks that reduce them (Megatron Core, ``DistributedDataParallel``)."""
 EXPERTS = "experts"
 """The mesh of ranks that divide experts, in scenarios."""
 
 
-def refusal(job: TrainingJob) -> str | None:
-    """Why a job has no scenario; None if it has one."""
+def refusal(job: TrainingJob) -> Diagnostic | None:
+    """Why a job has no scenario, by the key of its file; None if it has one."""
     how = job.job
     if how.schedule not in SCHEDULES:
-        return f"simulations do not have the schedule {how.schedule}, but {' and '.join(SCHEDULES)}"
+        return error(
+            Code.BAD_VALUE,
+            f"simulations do not have the schedule {how.schedule}",
+            key="parallel.schedule",
+            found=how.schedule,
+            allowed=", ".join(SCHEDULES),
+            help="estimate the job without a simulation, or write schedule: 1f1b",
+        )
     if how.ranks < 2:
-        return "one accelerator has no network"
+        help = "estimate the job without a simulation"
+        return error(Code.BAD_VALUE, "one accelerator has no network", key="cluster.gpus", found="1", help=help)
     if job.machine.card is None:
-        return "nothing says the rate of the links that join these accelerators"
-    if how.ranks % domain(job):
-        return "accelerators do not fill NVLink domains"
+        return error(
+            Code.BAD_VALUE,
+            "nothing says the rate of the links that join these accelerators",
+            key="cluster.accelerator",
+            found=job.machine.accelerator,
+            help=f"name kernels after an accelerator that is known, such as {', '.join(list(MEASURED)[:3])}",
+        )
+    size = domain(job)
+    if how.ranks % size:
+        less, whole = how.ranks // size * size, gcd(how.ranks, size)
+        return error(
+            Code.BAD_VALUE,
+            f"{how.ranks} accelerators do not fill NVLink domains of {size}",
+            key="cluster.gpus",
+            found=str(how.ranks),
+            allowed=f"multiples of {size}, such as {less} or {less + size}",
+            help=f"or write domain: {whole} under `cluster`",
+        )
     return None
 
 
@@ -156,26 +188,31 @@ class _Layer:
 
 
 def _layers(job: TrainingJob, axes: Axes) -> Iterator[dict[str, Any]]:
-    """The layers of the scenario: each chunk as one, but for blocks with experts and units of ZeRO-3."""
+    """The layers of the scenario: each chunk as one, but for blocks with experts, units of ZeRO-3, and buckets."""
     how = job.job
     found = blocks(job)
     elements = found.message_bytes // 2
     first = True
     for chunk, held in enumerate(found.chunks):
         own = _Layer(f"chunk{chunk}", chunk)
+        ends = _buckets(held, how) if chunk < how.pipeline and not axes.gathers else ()
+        first_of_chunk = True
         for at, block in enumerate(held):
             # ZeRO-3 has a block for each unit; otherwise all of a chunk are one, as a stage holds whole blocks.
             number = at if axes.gathers else chunk
             if axes.gathers:
                 own = _Layer(_name(block), number)
             own.add(block.dense)
+            if ends:
+                # A chunk is updated when all its gradients are there, which those of its first layer are last.
+                own.update_s = sum(each.dense.update_s for each in held) if first_of_chunk else 0.0
             last = at + 1 == len(held)
-            if block.experts is None and not axes.gathers and not last:
+            if block.experts is None and not axes.gathers and not last and at not in ends:
                 continue
-            if block.experts is not None:
+            if block.experts is not None or not last:
                 own.name = _name(block)
             yield own.written(gradients(how, own.parameters, axes), elements, first=first)
-            first = False
+            first = first_of_chunk = False
             own = _Layer(f"chunk{chunk}", chunk)
             if block.experts is not None:
                 layer = _Layer(f"{_name(block)}_experts", number)
@@ -184,6 +221,24 @@ def _layers(job: TrainingJob, axes: Axes) -> Iterator[dict[str, Any]]:
                 yield layer.written(exchanges, elements, mesh=EXPERTS)
         if not held:
             yield own.written((), elements)
+
+
+def _buckets(held: Sequence[Block], how: Job) -> set[int]:
+    """The last blocks of buckets, in which a framework reduces the gradients of a chunk while it goes backward.
+
+    Only those of the first chunk of a stage matter: computing of earlier chunks hides those of later ones.
+    """
+    ends: set[int] = set()
+    if not how.overlap.gradients or how.adapters is not None:
+        return ends
+    least = max(BUCKET, BUCKET_OF_EACH * how.data * how.context)
+    parameters = 0.0
+    for at in reversed(range(1, len(held))):
+        parameters += held[at].dense.parameters
+        if parameters >= least:
+            ends.add(at - 1)
+            parameters = 0.0
+    return ends
 
 
 def _name(block: Block) -> str:

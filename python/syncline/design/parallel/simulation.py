@@ -66,8 +66,8 @@ class SimulatedJob:
 
 def simulated_job(job: TrainingJob) -> SimulatedJob:
     """Simulates a job, with contention on the network."""
-    if (reason := refusal(job)) is not None:
-        return SimulatedJob(None, reason=reason)
+    if (problem := refusal(job)) is not None:
+        return SimulatedJob(None, reason=f"{problem['message']}: {problem['help']}")
     summary = simulate(loaded(job, MOST_EVENTS)).summary
     if summary.ended == "limit_reached":
         reason = (
