@@ -28,6 +28,7 @@ COLUMNS = (
     *("precision", "gradient_type", "recompute", "recompute_modules", "attention", "optimizer", "lora", "offload"),
     *("overlap_tp", "overlap_gradients", "overlap_parameters", "overlap_pipeline", "overlap_experts"),
     *("graphs", "dispatcher", "dispatch_multiprocessors", "fused_experts", "narrow_output", "narrow_attention"),
+    "narrow_parameters",
     *("step_s", "memory_gib", "fits", "mfu", "reading", "excluded"),
 )
 
@@ -606,6 +607,24 @@ def bridge_kernels(release: str, model: str, cluster: str, precision: str, task:
     }
 
 
+def nvidia_parameters(release: str, model: str, cluster: str, precision: str) -> dict[str, str]:
+    """Whether parameters are kept and gathered in 8 or 4 bits in the recipe of a container, and whether that overlaps.
+
+    From ``mixed_precision.py`` of NeMo 2.0 to 2.4 and of Megatron-Bridge, tags v0.1.0rc4 to v0.5.0: ``fp8_params``,
+    then ``fp8_param_gather`` and ``fp4_param_gather``, which recipes of blocks (DeepSeek-V3 on H100), of GPT-OSS and of
+    Kimi K2 turn off. Containers before 24.12 are those of the launcher, whose examples do not set it. Recipes of MXFP8
+    do not overlap it in 25.07 and 25.11 (``scripts/performance``).
+    """
+    wide = model.startswith(("gpt-oss", "kimi")) or (model, cluster) == ("deepseek-v3", "dgx-h100")
+    since = {"fp8": "24.12", "mxfp8": "25.07", "nvfp4": "26.06"}.get(precision)
+    if since is None:
+        return {}
+    found = {"narrow_parameters": "yes" if release >= since and not wide else "no"}
+    if precision == "mxfp8" and release in ("25.07", "25.11"):
+        found["overlap_parameters"] = "no"
+    return found
+
+
 def dispatch_multiprocessors(release: str, model: str, cluster: str) -> str:
     """Multiprocessors that the recipe of a container lends to the kernels that send tokens to experts.
 
@@ -658,7 +677,11 @@ def nemo(folder: Path) -> list[Row]:
             rows.append(
                 made(
                     *(dataset, at, model, cluster, whole(at["gpus"])),
-                    **(common | {"calibrates": ""} if unlike else common),
+                    **(
+                        common
+                        | ({"calibrates": ""} if unlike else {})
+                        | nvidia_parameters(release, model, cluster, precision)
+                    ),
                     **(bridge_kernels(release, model, cluster, precision, task) if modern else {}),
                     framework="megatron",
                     tp=tp,
@@ -750,6 +773,8 @@ def dgxc(folder: Path) -> list[Row]:
                 global_batch=whole(at["gbs"]),
                 sequence=whole(at["seq"]),
                 precision=at["precision"].lower(),
+                # `fp8_params` of the launcher's configurations, and of NeMo 2.0's recipe.
+                narrow_parameters="yes" if at["precision"] == "FP8" and not jax else None,
                 **(
                     {
                         "recompute": "full" if jax else None if experts else "none",
@@ -951,6 +976,16 @@ def mlperf_narrow_attention(at: Row, cluster: str | None, model: str, tp: int | 
     return at["round"] >= "v4.0"
 
 
+def mlperf_narrow_parameters(at: Row, model: str, *, fp4: bool) -> bool:
+    """Whether NVIDIA's implementation keeps and gathers parameters in 8 bits: ``FP8_PARAMS`` and ``FP8_PARAM_GATHER``.
+
+    Pre-training has it in the files of v4.0 to v5.1, but not in 4 bits; LoRA has it in v4.0 to v5.0.
+    """
+    if at["round"] < "v4.0" or fp4:
+        return False
+    return model != "llama2-70b" or at["round"] < "v5.1"
+
+
 def mlperf(folder: Path) -> list[Row]:
     """MLPerf Training: median step time of the logs. The configuration file fills in a blank degree of parallelism."""
     rows = []
@@ -1006,6 +1041,7 @@ def mlperf(folder: Path) -> list[Row]:
                 recompute="none",
                 graphs=mlperf_graphs(at, cluster, model, cp),
                 narrow_attention="yes" if mlperf_narrow_attention(at, cluster, model, tp, cp) else None,
+                narrow_parameters="yes" if mlperf_narrow_parameters(at, model, fp4=fp4) else None,
                 lora=16 if lora else None,
                 step_s=float(at["step_time_s_median"]) if at["step_time_s_median"] else None,
                 reading="; ".join(readings) if reason is None else "",

@@ -213,20 +213,26 @@ def test_in_a_pipeline_zero_3_gathers_once():
 )
 def test_each_stage_of_zero_has_its_exchanges(zero, exchanged):
     how = Job.model_validate({"data": 4, "shard_group": 4, "zero": zero, "sequence": 1024, "overlap": OVERLAP})
-    found = gradients(how, 1000, Axes.of(how))
+    found = gradients(how, 1000, 2000, Axes.of(how))
     assert [(each["when"], each["collective"], each["bytes"]) for each in found] == exchanged
+
+
+def test_parameters_of_8_bits_are_gathered_in_them():
+    how = Job.model_validate({"data": 4, "shard_group": 4, "zero": 1, "sequence": 1024})
+    found = list(gradients(how, 1000, 1000, Axes.of(how)))
+    assert [each["bytes"] for each in found] == ["4000B", "1000B"]
 
 
 def test_adapters_have_no_gradients_to_reduce():
     how = Job.model_validate({"data": 4, "zero": 0, "adapters": 16, "sequence": 1024})
-    assert list(gradients(how, 1000, Axes.of(how))) == []
+    assert list(gradients(how, 1000, 2000, Axes.of(how))) == []
 
 
 @pytest.mark.parametrize("zero", [1, 2])
 def test_groups_that_divide_optimizer_states_sum_parts_among_them(zero):
     """By hand: reduce-scatter and all-gather within 4 ranks, and a sum of a quarter among 2 groups."""
     how = Job.model_validate({"data": 8, "shard_group": 4, "zero": zero, "sequence": 1024, "overlap": OVERLAP})
-    found = list(gradients(how, 1000, Axes.of(how)))
+    found = list(gradients(how, 1000, 2000, Axes.of(how)))
     assert [(each["when"], each["collective"], each["bytes"], each["axis"]) for each in found] == [
         ("after_weight_grad", "reduce_scatter", "4000B", "shard"),
         ("after_weight_grad", "all_reduce", "1000B", "data"),

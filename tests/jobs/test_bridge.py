@@ -73,7 +73,8 @@ MEGATRON = (
     "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
     "--num-query-groups 8 --swiglu --position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 "
     "--untie-embeddings-and-output-weights --seq-length 8192 --micro-batch-size 1 --global-batch-size 128 --bf16 "
-    "--fp8-format hybrid --fp8-recipe tensorwise --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+    "--fp8-format hybrid --fp8-recipe tensorwise --fp8-param-gather "
+    "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
     "--num-virtual-stages-per-pipeline-rank 4 --context-parallel-size 2 --sequence-parallel --tp-comm-overlap "
     "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --vocab-size 128256"
 )
@@ -213,6 +214,33 @@ def test_attention_of_8_bits_is_that_of_the_mixed_precision(convert):
     assert narrow(plain) and not narrow({**plain, "model.fp8_recipe": "tensorwise"})
     with pytest.raises(SynclineError, match="no attention of 8 bits"):
         narrow({**plain, "model.fp8_recipe": "blockwise"})
+
+
+def test_parameters_of_8_bits_are_those_of_the_mixed_precision(convert):
+    """Recipes of tensors and MX have them (``mixed_precision.py``), those of blocks do not; a section says so."""
+
+    def narrow(changes, accelerator="B200"):
+        return convert(changed(BASE, changes), accelerator=accelerator).job.job.narrow_parameters
+
+    for recipe, wanted in (
+        ("bf16_mixed", False),
+        ("bf16_with_fp8_delayed_scaling_mixed", True),
+        ("fp16_with_fp8_current_scaling_mixed", True),
+        ("bf16_with_fp8_subchannel_scaling_mixed", False),
+        ("bf16-with-mxfp8-mixed", True),
+        ("bf16_with_nvfp4_mixed", True),
+        ("nanov2_bf16_with_fp8_current_scaling_mixed", True),
+    ):
+        assert narrow({"mixed_precision": recipe}) is wanted, recipe
+    eight = {"bf16": True, "fp8": "hybrid"}
+    assert not narrow({"mixed_precision": eight})
+    assert narrow({"mixed_precision": {**eight, "fp8_param_gather": True}})
+    # The class sets `fp8_param_gather` last, and with it `fp8_param`.
+    assert not narrow({"mixed_precision": {**eight, "fp8_param": True}})
+    assert not narrow({"mixed_precision": eight, "ddp.fp8_param_gather": True, "model.fp8_param": True})
+    plain = {"mixed_precision": None, "model.fp8": "hybrid"}
+    assert narrow({**plain, "ddp.fp8_param_gather": True}) and narrow({**plain, "model.fp8_param": True})
+    assert not narrow(plain)
 
 
 def test_only_the_vocabulary_of_a_tokenizer_is_padded(convert):

@@ -166,6 +166,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.fused_experts": [(EXPERTS, {"fused_experts": True})],
     "JobFile.narrow_output": [(changed(DENSE, precision="fp8"), {"narrow_output": True})],
     "JobFile.narrow_attention": [(changed(DENSE, precision="fp8"), {"narrow_attention": True})],
+    "JobFile.narrow_parameters": [(changed(DENSE, precision="fp8"), {"narrow_parameters": True})],
     "JobFile.expert_load": [(EXPERTS, {"expert_load": 1.5})],
     "JobParallel.context_method": [(DENSE, {"parallel__context_method": each}) for each in ("all_gather", "ulysses")],
     "JobParallel.chunk_layers": [
@@ -290,6 +291,7 @@ def test_frameworks_are_those_with_constants():
         ({"parallel__expert": 2}, "parallel.expert", "no experts"),
         ({"parallel__expert_tensor": 2}, "parallel.expert_tensor", "no experts"),
         ({"dispatcher": "fused"}, "dispatcher", "no experts"),
+        ({"narrow_parameters": True}, "narrow_parameters", "write precision: fp8, mxfp8 or nvfp4"),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "kernels of their own"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
         ({"overlap__experts": True}, "overlap.experts", "no experts"),

@@ -116,6 +116,7 @@ CHANGED = {
     "model.fp8": {"model.fp8": True},
     "model.fp8_hybrid": {"model.fp8": True, "model.fp8_hybrid": True},
     "model.fp8_e4m3": {"model.fp8": True, "model.fp8_e4m3": True},
+    "model.fp8_params": {"model.fp8": True, "model.fp8_params": True},
     "model.fp8_dot_product_attention": {"model.fp8": True, "model.fp8_dot_product_attention": True},
     "model.fp8_multi_head_attention": {"model.fp8": True, "model.fp8_multi_head_attention": True},
     "model.transformer_engine": {

@@ -168,6 +168,10 @@ CHANGED = {
         "parallelism.expert_parallel_comm_backend": "deepep",
     },
     "parallelism.pipeline_parallel_microbatches": {**PIPELINE, "parallelism.pipeline_parallel_microbatches": 4},
+    "quantize.linear.float8.enable_fsdp_float8_all_gather": {
+        "model.converters": ["quantize.linear.float8"],
+        "quantize.linear.float8.enable_fsdp_float8_all_gather": True,
+    },
     "quantize.linear.float8.filter_fqns": {
         "model.converters": ["float8"],
         "quantize.linear.float8.filter_fqns": [],
@@ -345,6 +349,18 @@ def test_filters_name_the_layers_that_keep_16_bits(convert):
     linear, both = ["quantize.linear.float8"], ["quantize.linear.float8", "quantize.grouped_mm.float8"]
     assert narrow({**EXPERTS, "model.converters": linear})[1]
     assert not narrow({**EXPERTS, "model.converters": both})[1]
+
+
+def test_fsdp_gathers_8_bits_where_float8_has_no_recipe(convert):
+    """``Float8LinearConverter``: with scales of tensors, if parameters are divided; with a recipe, torchtitan stops."""
+    gathers = "quantize.linear.float8.enable_fsdp_float8_all_gather"
+    eight = {**BASE, "model.converters": ["quantize.linear.float8"]}
+    assert not convert(eight).job.job.narrow_parameters
+    assert convert({**eight, gathers: True}).job.job.narrow_parameters
+    assert convert({**eight, "float8.enable_fsdp_float8_all_gather": True}).job.job.narrow_parameters
+    assert not convert({**BASE, gathers: True}).job.job.narrow_parameters
+    with pytest.raises(SynclineError, match="only where float8 has no recipe"):
+        convert({**eight, gathers: True, "quantize.linear.float8.recipe_name": "rowwise"})
 
 
 def test_micro_batches_of_older_versions_are_a_number(convert):

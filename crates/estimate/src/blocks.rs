@@ -60,6 +60,8 @@ pub struct Share {
     pub update_s: f64,
     /// Parameters.
     pub parameters: f64,
+    /// Bytes of these, as ranks gather them.
+    pub gathered: f64,
 }
 
 /// The experts of a block, and the exchanges of their tokens.
@@ -94,12 +96,14 @@ pub fn blocks<C: Costs>(
     let one = |block: Block, treatment: Treatment, copies: &mut Copies| {
         let again = treatment.again;
         let own = Held::of(model, job, &[block]);
+        let (dense_bytes, expert_bytes) = job.gathered_bytes(own);
         let share = |forward_s: f64, seconds: f64, weight_s: f64| Share {
             forward_s,
             input_s: (seconds - forward_s - weight_s).max(0.0),
             weight_s,
             update_s: updated(own.dense),
             parameters: own.dense,
+            gathered: dense_bytes,
         };
         match block {
             Block::Embedding => {
@@ -132,7 +136,12 @@ pub fn blocks<C: Costs>(
                     dense.input_s -= computed.input_s;
                     dense.weight_s -= computed.weight_s;
                     Experts {
-                        share: Share { update_s: updated(own.experts), parameters: own.experts, ..computed },
+                        share: Share {
+                            update_s: updated(own.experts),
+                            parameters: own.experts,
+                            gathered: expert_bytes,
+                            ..computed
+                        },
                         bytes: if sent { setting.sent_bytes(&work) } else { 0.0 },
                         repeats: repeats_experts(job, again),
                     }

@@ -83,6 +83,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     }
     found.extend(schedule(job));
     found.extend(narrow_attention(job));
+    found.extend(narrow_parameters(job));
     found.extend(recompute(model, job));
     found.extend(offload(model, job));
     if ![1, 2, 4].contains(&job.moment_bytes) {
@@ -119,6 +120,16 @@ fn narrow_attention(job: &Job) -> Option<Diagnostic> {
         return refused("this library has no attention of 8 bits", "attention".to_owned(), help);
     }
     None
+}
+
+/// Parameters of 8 or 4 bits, which are those of products.
+fn narrow_parameters(job: &Job) -> Option<Diagnostic> {
+    (job.narrow_parameters && !job.precision.converts()).then(|| {
+        Diagnostic::error(Code::BadValue, "parameters have 8 bits only where linear layers have 8 or 4")
+            .key("narrow_parameters")
+            .found(format!("precision: {}", job.precision.name()))
+            .help("write precision: fp8, mxfp8 or nvfp4, or narrow_parameters: false")
+    })
 }
 
 /// Chunks whose numbers of layers are given.

@@ -6,6 +6,7 @@ use crate::layer::Setting;
 use crate::machine::{Collective, Costs, Group};
 use crate::model::Model;
 use crate::offload::HostUpdate;
+use crate::parameters::converted_once;
 use crate::stages::{Block, divide};
 
 /// Times of exchanges in a step, in seconds.
@@ -28,12 +29,17 @@ pub struct Held {
     pub dense: f64,
     /// Those of experts.
     pub experts: f64,
+    /// Of those without experts, the ones of linear layers whose products have 8 or 4 bits.
+    pub narrow: f64,
+    /// The same of those of experts.
+    pub narrow_experts: f64,
 }
 
 impl Held {
     /// Parameters of a stage with these blocks.
     pub fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
         let tensor = f64::from(job.tensor);
+        let narrow = job.precision.converts();
         let mut held = Self::default();
         for block in blocks {
             match *block {
@@ -44,19 +50,33 @@ impl Held {
                         held.dense += job.rank_table(model) as f64;
                     }
                     let joining = model.joining_parameters() as f64 / tensor;
-                    held.dense += f64::from(model.prediction_layers) * joining;
+                    held.add(f64::from(model.prediction_layers) * joining, 0.0, narrow);
                 }
                 Block::Layer(number) => {
                     let experts = model.has_experts(number.min(model.layers - 1));
-                    held.dense += model.rank_parameters(experts, u64::from(job.tensor)) as f64;
-                    if experts {
-                        held.experts +=
-                            model.expert_parameters() as f64 / f64::from(job.expert * job.expert_tensor);
-                    }
+                    let router = if experts { model.router_parameters() } else { 0 };
+                    let linear = model.rank_parameters(experts, u64::from(job.tensor)) - router;
+                    let routed = if experts {
+                        model.expert_parameters() as f64 / f64::from(job.expert * job.expert_tensor)
+                    } else {
+                        0.0
+                    };
+                    held.dense += router as f64;
+                    held.add(linear as f64, routed, narrow);
                 }
             }
         }
         held
+    }
+
+    /// Adds parameters of linear layers.
+    fn add(&mut self, dense: f64, experts: f64, narrow: bool) {
+        self.dense += dense;
+        self.experts += experts;
+        if narrow {
+            self.narrow += dense;
+            self.narrow_experts += experts;
+        }
     }
 }
 
@@ -68,10 +88,14 @@ impl<C: Costs> Setting<'_, C> {
         let dense = self.replicas();
         let experts = Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.domain());
         let gradient = f64::from(job.gradient_bytes);
-        let parameter = 2.0;
         let both = |collective, bytes: f64, groups: (Group, Group)| {
             self.collective(collective, held.dense * bytes, groups.0)
                 + self.collective(collective, held.experts * bytes, groups.1)
+        };
+        let gather = |groups: (Group, Group)| {
+            let (dense, experts) = job.gathered_bytes(held);
+            self.collective(Collective::AllGather, dense, groups.0)
+                + self.collective(Collective::AllGather, experts, groups.1)
         };
         let exposed = |overlaps: bool| if overlaps { self.software.data_exposed } else { 1.0 };
         // What is exposed of an exchange that hides behind `behind` seconds of computing.
@@ -81,7 +105,7 @@ impl<C: Costs> Setting<'_, C> {
         if job.adapters.is_some() && job.zero >= 3 {
             // Frozen parameters have no gradients and no update; ZeRO-3 gathers them all the same.
             let every = f64::from(job.micro_batches);
-            let gathered = 2.0 * every * both(Collective::AllGather, parameter, (self.shards(), experts));
+            let gathered = 2.0 * every * gather((self.shards(), experts));
             let adapters = self.trained();
             let reduced =
                 every * self.collective(Collective::ReduceScatter, adapters.dense * gradient, self.shards());
@@ -100,7 +124,7 @@ impl<C: Costs> Setting<'_, C> {
             // Every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
             // pipeline, parameters stay gathered, and gradients are reduced once.
             let groups = (self.shards(), experts);
-            let gathers = both(Collective::AllGather, parameter, groups);
+            let gathers = gather(groups);
             let reduces = both(Collective::ReduceScatter, gradient, groups);
             let (gathered, times) =
                 if job.pipeline > 1 { (gathers, 1.0) } else { (2.0 * gathers, f64::from(job.micro_batches)) };
@@ -128,7 +152,7 @@ impl<C: Costs> Setting<'_, C> {
         let times = if job.zero == 2 { f64::from(job.micro_batches) } else { 1.0 };
         let reduces = both(Collective::ReduceScatter, gradient, (self.shards(), experts));
         let gradients = times * (reduces + self.sums_of_parts(held));
-        let parameters = both(Collective::AllGather, parameter, (self.shards(), experts));
+        let parameters = gather((self.shards(), experts));
         Exchange {
             whole_s: gradients + parameters + shared_s,
             exposed_s: hide(gradients, job.overlap.gradients, backward_s * times)
@@ -176,7 +200,7 @@ impl<C: Costs> Setting<'_, C> {
     fn trained(&self) -> Held {
         let stages = divide(self.model, self.job);
         let dense = stages.iter().map(|blocks| trained(self.model, self.job, blocks)).fold(0.0, f64::max);
-        Held { dense, experts: 0.0 }
+        Held { dense, ..Held::default() }
     }
 
     /// Ranks that sum the same gradients.
@@ -201,20 +225,24 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     /// The optimizer reads and writes its states, reads gradients, and writes parameters: Adam has two moments, and a copy of
-    /// the parameters in 32 bits.
+    /// the parameters in 32 bits. Weights are then converted for their products.
     fn update(&self, held: Held) -> HostUpdate {
         let job: &Job = self.job;
-        let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + 2.0 + f64::from(job.gradient_bytes);
+        let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + f64::from(job.gradient_bytes);
         let (dense, experts) = if job.zero >= 1 {
             (f64::from(job.shard_group.min(job.replicas())), f64::from(job.expert_replicas()))
         } else {
             (1.0, 1.0)
         };
         let updated = held.dense / dense.max(1.0) + held.experts / experts.max(1.0);
+        let (dense_bytes, expert_bytes) = job.gathered_bytes(held);
+        let written = dense_bytes / dense.max(1.0) + expert_bytes / experts.max(1.0);
+        let converted = converted_once(job, &self.software.memory, held);
         // Gradients are set to zero for the next step; those that a rank updates are read for their norm before.
         let held = if job.zero >= 2 { updated } else { held.dense + held.experts };
-        let here = updated * (1.0 - job.offload.optimizer);
-        let device_s = self.costs.memory(here * states + (held + updated) * f64::from(job.gradient_bytes));
+        let here = 1.0 - job.offload.optimizer;
+        let gradients = (held + updated) * f64::from(job.gradient_bytes);
+        let device_s = self.costs.memory(here * (updated * states + written) + gradients + converted);
         self.host_update(updated, device_s)
     }
 }

@@ -99,6 +99,10 @@ pub struct Job {
     /// `fp8_dpa`).
     #[serde(default)]
     pub narrow_attention: bool,
+    /// Whether parameters of linear layers are in the precision of their products, without those of 16 bits, and gathered in
+    /// it (`--fp8-param-gather` of Megatron-LM).
+    #[serde(default)]
+    pub narrow_parameters: bool,
     /// The tokens of each tensor-parallel rank are a multiple of this: the vocabulary is padded to that
     /// (`--make-vocab-size-divisible-by` of Megatron-LM).
     #[serde(default = "one")]
@@ -233,6 +237,15 @@ impl Precision {
             Self::Fp8 => 1.0,
             Self::Mxfp8 => 1.0 + 1.0 / 32.0,
             Self::Nvfp4 => 0.5 + 1.0 / 16.0,
+        }
+    }
+
+    /// Bytes of an element, without scales.
+    pub const fn data_bytes(self) -> f64 {
+        match self {
+            Self::Bf16 | Self::Fp16 => 2.0,
+            Self::Fp8 | Self::Mxfp8 => 1.0,
+            Self::Nvfp4 => 0.5,
         }
     }
 

@@ -40,6 +40,7 @@ pub mod measured;
 pub mod memory;
 pub mod model;
 mod offload;
+mod parameters;
 pub mod profile;
 mod recompute;
 pub mod schedule;

@@ -149,6 +149,15 @@ pub struct Cluster {
     /// Kernels that send tokens to experts and bring them back; nothing if they were not measured on these accelerators.
     #[serde(default)]
     pub token_kernels: Option<TokenKernels>,
+    /// [`MemorySoftware::fp8_sides`] of its accelerators.
+    #[serde(default = "Cluster::two")]
+    pub fp8_sides: u8,
+}
+
+impl Cluster {
+    const fn two() -> u8 {
+        2
+    }
 }
 
 /// Kernels that send a token once to each rank that holds any of its experts, and bring outputs back (`DeepEP`, `HybridEP`),
@@ -270,6 +279,10 @@ pub struct MemorySoftware {
     /// Whether inputs and weights that products convert are kept in the products' type (Transformer Engine), rather than
     /// converted again in the backward pass.
     pub keeps_converted: bool,
+    /// Copies of weights in 8 bits that products need, if these are kept: 2 where tensor cores multiply operands of 8 bits along
+    /// rows alone (Hopper), so that weights are also kept turned; else 1 (Blackwell; `is_non_tn_fp8_gemm_supported` of
+    /// Transformer Engine). A property of the accelerator, which callers choose.
+    pub fp8_sides: u8,
     /// Whether the router's weights multiply the outputs of experts, which are kept for it. Megatron Core multiplies the
     /// activation between their products instead (since 0.12, April 2025).
     pub keeps_expert_outputs: bool,
@@ -289,6 +302,12 @@ pub struct MemorySoftware {
 impl MemorySoftware {
     const fn megatron() -> Self {
         Self::MEGATRON
+    }
+
+    /// The same on this cluster.
+    #[must_use]
+    pub const fn on(self, cluster: Cluster) -> Self {
+        Self { fp8_sides: cluster.fp8_sides, ..self }
     }
 
     /// The constants of a framework; of one without constants of its own, those of FSDP.
@@ -313,6 +332,7 @@ impl MemorySoftware {
         fused_gate: true,
         whole_inputs: 0.0,
         keeps_converted: true,
+        fp8_sides: 2,
         keeps_expert_outputs: false,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,
@@ -336,6 +356,7 @@ impl MemorySoftware {
         fused_gate: false,
         whole_inputs: 0.5,
         keeps_converted: false,
+        fp8_sides: 2,
         keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,
@@ -355,6 +376,7 @@ impl MemorySoftware {
         fused_gate: true,
         whole_inputs: 0.0,
         keeps_converted: false,
+        fp8_sides: 2,
         keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,

@@ -11,6 +11,7 @@ use crate::kept::{Kept, kept_by_chunk};
 use crate::machine::MemorySoftware;
 use crate::model::Model;
 use crate::offload::HOST_GRADIENT;
+use crate::parameters::{divided_weights, whole_weights};
 use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
 use crate::stages::{Block, divide, in_flight};
@@ -22,7 +23,7 @@ pub struct Memory {
     /// The stage of this rank.
     #[serde(skip)]
     pub stage: u32,
-    /// Parameters, in the type of products, and in 8 bits too if the software keeps these; FSDP's are in 32 bits.
+    /// Parameters, in 16 bits, in the type of products, or in both; FSDP's are in 32 bits.
     pub weights: u64,
     /// Gradients, summed over micro-batches, and a copy in the type of products if the software has one.
     pub gradients: u64,
@@ -172,48 +173,61 @@ struct States {
 /// optimizer's states, stage 2 gradients too, stage 3 weights too.
 fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, blocks: &[Block]) -> States {
     let all = held.dense + held.experts;
-    let divided = if job.zero == 0 {
-        all
+    let part = if job.zero == 0 {
+        held
     } else {
         let dense = f64::from(job.shard_group.min(job.replicas()).max(1));
-        held.dense / dense + held.experts / f64::from(job.expert_replicas())
+        let experts = f64::from(job.expert_replicas());
+        Held {
+            dense: held.dense / dense,
+            experts: held.experts / experts,
+            narrow: held.narrow / dense,
+            narrow_experts: held.narrow_experts / experts,
+        }
     };
+    let divided = part.dense + part.experts;
     let at = |stage: u8| if job.zero >= stage { divided } else { all };
     let gradient = f64::from(job.gradient_bytes);
-    let copies = if software.keeps_converted && job.precision.converts() && job.zero < 3 {
-        2.0 * job.precision.bytes()
+    let weights = if job.zero < 3 {
+        let narrow_output = job.narrow_output && job.precision.converts() && blocks.contains(&Block::Output);
+        let output = if narrow_output { job.rank_table(model) as f64 } else { 0.0 };
+        whole_weights(job, software, held, output)
+    } else if software.gathers_from_master && job.adapters.is_none() {
+        MASTER * divided
     } else {
-        0.0
+        divided_weights(job, part)
+    };
+    let parameters = |held: Held| held.dense + held.experts;
+    let parameter_bytes = |held: Held| {
+        let (dense, experts) = job.gathered_bytes(held);
+        dense + experts
     };
     if job.adapters.is_some() {
         let trained = trained(model, job, blocks);
         let trained_part = if job.zero > 0 { trained * divided / all.max(1.0) } else { trained };
         return States {
-            weights: (ELEMENT + copies) * at(3) + ELEMENT * trained,
+            weights: weights + ELEMENT * trained,
             gradients: (gradient + f64::from(software.gradient_copy_bytes)) * trained,
             optimizer: (moments(job) + MASTER) * trained_part,
-            gathered: if job.zero >= 3 { ELEMENT * gathered(model, job, blocks).1 } else { 0.0 },
+            gathered: if job.zero >= 3 { gathered(model, job, blocks, parameter_bytes).1 } else { 0.0 },
             host: 0.0,
         };
     }
-    let (unit, two_units) = gathered(model, job, blocks);
+    let (unit, _) = gathered(model, job, blocks, parameters);
     let copy = f64::from(software.gradient_copy_bytes);
-    let (weight, optimizer) = if job.zero >= 3 && software.gathers_from_master {
-        (MASTER, moments(job))
-    } else {
-        (ELEMENT, moments(job) + MASTER)
-    };
+    let has_master = job.zero < 3 || !software.gathers_from_master;
+    let optimizer = moments(job) + if has_master { MASTER } else { 0.0 };
     let gathered = match job.zero {
         0 | 1 => 0.0,
         2 => gradient * unit,
         // FSDP in a pipeline keeps a stage's parameters gathered (`reshard_after_forward` off in torchtitan), and sums whole
         // gradients over micro-batches before it reduces them (`unsharded_accumulated_grad`).
-        _ if job.pipeline > 1 => (ELEMENT + gradient) * all,
+        _ if job.pipeline > 1 => parameter_bytes(held) + gradient * all,
         // One unit computes, the next one is on its way; gradients are converted before they are reduced.
-        _ => ELEMENT * two_units + (ELEMENT + gradient) * unit,
+        _ => gathered(model, job, blocks, parameter_bytes).1 + (ELEMENT + gradient) * unit,
     };
     States {
-        weights: weight * at(3) + copies * all,
+        weights,
         gradients: gradient * at(2) + if job.zero < 2 { copy * all } else { 0.0 },
         optimizer: optimizer * at(1) * (1.0 - job.offload.optimizer),
         gathered,
@@ -222,12 +236,9 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     }
 }
 
-/// Parameters of the largest unit that ZeRO-3 gathers at once, a layer or a table, and of that and the largest layer.
-fn gathered(model: &Model, job: &Job, blocks: &[Block]) -> (f64, f64) {
-    let size = |block: &Block| {
-        let held = Held::of(model, job, std::slice::from_ref(block));
-        held.dense + held.experts
-    };
+/// Size of the largest unit that ZeRO-3 gathers at once, a layer or a table, and of that and the largest layer.
+fn gathered(model: &Model, job: &Job, blocks: &[Block], size: impl Fn(Held) -> f64) -> (f64, f64) {
+    let size = |block: &Block| size(Held::of(model, job, std::slice::from_ref(block)));
     let largest = |layers: bool| {
         let among = blocks.iter().filter(|block| !layers || matches!(block, Block::Layer(_)));
         among.map(size).fold(0.0, f64::max)

@@ -8,6 +8,7 @@ mod memory;
 mod models;
 mod offload;
 mod parallel;
+mod parameters;
 mod pipelines;
 mod recompute;
 mod schedules;
@@ -114,6 +115,7 @@ pub fn single(sequence: u64) -> Job {
         fused_experts: false,
         narrow_output: false,
         narrow_attention: false,
+        narrow_parameters: false,
         vocab_multiple: 1,
         adapters: None,
         adapted: Adapted::All,
@@ -149,4 +151,5 @@ pub const PLAIN: Software = Software {
 };
 
 /// Servers of eight.
-pub const SERVERS: Cluster = Cluster { domain: 8, sustained: 1.0, host: None, token_kernels: None };
+pub const SERVERS: Cluster =
+    Cluster { domain: 8, sustained: 1.0, host: None, token_kernels: None, fp8_sides: 2 };

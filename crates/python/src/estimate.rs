@@ -26,9 +26,9 @@ fn read<T: DeserializeOwned>(text: &str) -> PyResult<T> {
     serde_json::from_str(text).map_err(|error| PyValueError::new_err(problem(&error)))
 }
 
-/// The constants of training software, with what that of a framework allocates.
-fn constants(text: &str, framework: &str) -> PyResult<Software> {
-    Ok(Software { memory: MemorySoftware::named(framework), ..read(text)? })
+/// The constants of training software, with what that of a framework allocates on a cluster.
+fn constants(text: &str, framework: &str, cluster: Cluster) -> PyResult<Software> {
+    Ok(Software { memory: MemorySoftware::named(framework).on(cluster), ..read(text)? })
 }
 
 /// A job on a cluster, whose step can be estimated with different constants of software.
@@ -69,7 +69,7 @@ impl Estimator {
     /// The seconds of a step, with what the software of a framework allocates.
     #[pyo3(signature = (software, framework="megatron"))]
     fn seconds(&self, software: &str, framework: &str) -> PyResult<f64> {
-        let software = constants(software, framework)?;
+        let software = constants(software, framework, self.cluster)?;
         Ok(estimate(&self.model, &self.job, self.cluster, &software, &self.costs).seconds())
     }
 
@@ -81,7 +81,7 @@ impl Estimator {
         software: &str,
         framework: &str,
     ) -> PyResult<(Bound<'py, PyDict>, Vec<f64>)> {
-        let software = constants(software, framework)?;
+        let software = constants(software, framework, self.cluster)?;
         let step = estimate(&self.model, &self.job, self.cluster, &software, &self.costs);
         let parts = step_parts(py, &step)?;
         Ok((parts, step.stages_s))
@@ -89,7 +89,7 @@ impl Estimator {
 
     /// The step in detail, as JSON: the type `Profile` of the crate `estimate`, with the memory of a framework's software.
     fn profile(&self, software: &str, framework: &str) -> PyResult<String> {
-        let software = constants(software, framework)?;
+        let software = constants(software, framework, self.cluster)?;
         let found = profile(&self.model, &self.job, self.cluster, &software, &software.memory, &self.costs);
         serde_json::to_string(&found).map_err(|error| PyValueError::new_err(problem(&error)))
     }
@@ -111,7 +111,7 @@ impl Estimator {
         framework: &str,
         stage: Option<usize>,
     ) -> PyResult<(Bound<'py, PyDict>, u32)> {
-        let needs = MemorySoftware::named(framework);
+        let needs = MemorySoftware::named(framework).on(self.cluster);
         let found = match stage {
             None => memory(&self.model, &self.job, &needs),
             Some(stage) => *memory_by_stage(&self.model, &self.job, &needs)
@@ -241,7 +241,8 @@ fn search_parallel<'py>(
 ) -> PyResult<Searched<'py>> {
     let refused = |problem| to_python(py, &Diagnostics(vec![problem]));
     let (model, base, space): (Model, Job, Space) = (read(&setting.0)?, read(&setting.1)?, read(&setting.2)?);
-    let (cluster, software): (Cluster, Software) = (read(&setting.3)?, constants(&setting.4, framework)?);
+    let cluster: Cluster = read(&setting.3)?;
+    let software = constants(&setting.4, framework, cluster)?;
     let costs = measured(&machine.0, &machine.1, machine.2, &machine.3, &base).map_err(refused)?;
     let needs = software.memory;
     let found = py.detach(|| {

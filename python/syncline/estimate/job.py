@@ -161,6 +161,8 @@ class Job(Strict):
     """Whether the output layer has the precision of linear layers, rather than 16 bits."""
     narrow_attention: bool = False
     """Whether the products of attention have 8 bits, forward and backward, rather than 16."""
+    narrow_parameters: bool = False
+    """Whether parameters of linear layers are kept and gathered in the precision of their products alone."""
     vocab_multiple: Count = 1
     """The vocabulary is padded to a multiple of this for each tensor-parallel rank."""
     adapters: Count | None = None

@@ -26,6 +26,8 @@ class Share(Strict):
     """The update of parameters, once a step, seconds."""
     parameters: float
     """Parameters."""
+    gathered: float
+    """Bytes of these, as ranks gather them."""
 
 
 class Experts(Strict):

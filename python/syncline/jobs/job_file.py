@@ -191,6 +191,10 @@ class JobFile(Strict):
     """Whether the products of attention have 8 bits, forward and backward, rather than 16 (`fp8_dot_product_attention`
     of Megatron Core, `fp8_dpa` of Transformer Engine). Needs `precision` fp8, mxfp8 or nvfp4, and fused attention of
     the framework's library or `cudnn`."""
+    narrow_parameters: bool = False
+    """Whether parameters of linear layers are kept and gathered in `precision`, without those of 16 bits
+    (`--fp8-param-gather` of Megatron-LM, `fp4_param_gather`; `enable_fsdp_float8_all_gather` of torchtitan). Needs
+    `precision` fp8, mxfp8 or nvfp4."""
     vocab_multiple: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
     """The vocabulary is padded to a multiple of this times `tensor` (Megatron-LM's `--make-vocab-size-divisible-by`).
     Without it, what the framework takes: 128 for `megatron` and `megatron-deepspeed`, 1 for all others."""

@@ -218,6 +218,7 @@ def _job(found: JobFile) -> Job:
         fused_experts=found.fused_experts,
         narrow_output=found.narrow_output,
         narrow_attention=found.narrow_attention,
+        narrow_parameters=found.narrow_parameters,
         vocab_multiple=found.vocab_multiple or vocab_multiple(found.framework),
         adapters=found.lora,
         adapted=found.lora_targets,

@@ -75,6 +75,7 @@ def job(run: Run) -> Job:
         fused_experts=bool(run.fused_experts),
         narrow_output=bool(run.narrow_output),
         narrow_attention=bool(run.narrow_attention),
+        narrow_parameters=bool(run.narrow_parameters),
         vocab_multiple=stacks.vocab_multiple(run.framework or "megatron"),
         adapters=run.lora or (16 if run.task == "lora" else None),
         adapted=_ADAPTED.get(run.dataset, "all"),

@@ -74,6 +74,7 @@ class Run(Strict):
     fused_experts: bool | None = None
     narrow_output: bool | None = None
     narrow_attention: bool | None = None
+    narrow_parameters: bool | None = None
     step_s: Positive | None = None
     memory_gib: Positive | None = None
     fits: Literal["yes", "no", "failed"] | None = None

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 DIVIDED = 3
 """The lowest stage of ZeRO in which ranks divide the parameters that they compute with."""
-PARAMETER_BYTES = 2
-"""Bytes of a parameter as it is gathered."""
 ELEMENT_BYTES = 2
 """Bytes of an element that collectives do not cut."""
 EXPERT, SHARD, DATA = "expert", "shard", "data"
@@ -91,14 +89,16 @@ def tokens(experts: Experts, axes: Axes) -> Iterator[dict[str, Any]]:
         yield exchange(when, "all_to_all", experts.bytes, [EXPERT])
 
 
-def gradients(how: Job, parameters: float, axes: Axes, *, experts: bool = False) -> Iterator[dict[str, Any]]:
-    """What copies of a layer with this many parameters of a rank exchange."""
+def gradients(
+    how: Job, parameters: float, gathered: float, axes: Axes, *, experts: bool = False
+) -> Iterator[dict[str, Any]]:
+    """What copies of a layer with this many parameters of a rank exchange, and ``gathered`` bytes of parameters."""
     parameters = round(parameters)
     copies, shards = ([DATA], [DATA]) if experts else (axes.copies, axes.shards)
     if parameters == 0 or axes.ranks(copies, experts=experts) == 1:
         return
     hybrid = axes.hybrid and not experts
-    summed, gathered = parameters * how.gradient_bytes, parameters * PARAMETER_BYTES
+    summed = parameters * how.gradient_bytes
     exchange = _Of(axes, experts=experts)
     if how.zero >= DIVIDED:
         if axes.gathers:

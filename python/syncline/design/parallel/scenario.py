@@ -156,6 +156,7 @@ class _Layer:
     backward_s: float = 0.0
     update_s: float = 0.0
     parameters: float = 0.0
+    gathered: float = 0.0
 
     def add(self, share: Share) -> None:
         """Adds what a part of a block computes and holds."""
@@ -163,6 +164,7 @@ class _Layer:
         self.backward_s += share.input_s + share.weight_s
         self.update_s += share.update_s
         self.parameters += share.parameters
+        self.gathered += share.gathered
 
     def written(
         self, exchanges: Iterable[dict[str, Any]], elements: int, *, mesh: str | None = None, first: bool = False
@@ -211,13 +213,14 @@ def _layers(job: TrainingJob, axes: Axes) -> Iterator[dict[str, Any]]:
                 continue
             if block.experts is not None or not last:
                 own.name = _name(block)
-            yield own.written(gradients(how, own.parameters, axes), elements, first=first)
+            yield own.written(gradients(how, own.parameters, own.gathered, axes), elements, first=first)
             first = first_of_chunk = False
             own = _Layer(f"chunk{chunk}", chunk)
             if block.experts is not None:
                 layer = _Layer(f"{_name(block)}_experts", number)
                 layer.add(block.experts.share)
-                exchanges = [*tokens(block.experts, axes), *gradients(how, layer.parameters, axes, experts=True)]
+                shared = gradients(how, layer.parameters, layer.gathered, axes, experts=True)
+                exchanges = [*tokens(block.experts, axes), *shared]
                 yield layer.written(exchanges, elements, mesh=EXPERTS)
         if not held:
             yield own.written((), elements)

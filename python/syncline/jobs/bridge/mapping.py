@@ -37,6 +37,9 @@ RECIPES: Mapping[str, tuple[str, str | None]] = {
 }
 """Names of ``mixed_precision``: the type between linear layers, and the recipe of linear layers. Their words may have
 hyphens between them."""
+_WIDE_PARAMETERS = tuple(f"{half}_with_fp8_subchannel_scaling_mixed" for half in _HALVES)
+"""Recipes of 8 bits that keep and gather parameters of 16 bits; those of 4 bits do not."""
+_WIDTHS = ("fp8", "fp4")
 _NARROW_ATTENTION = ("fp8_dot_product_attention", "fp8_multi_head_attention")
 _UNLIKE = {
     "model.num_moe_experts": "num-experts",
@@ -80,6 +83,8 @@ _SPECIAL = frozenset(
         "model.fp4",
         "model.fp8_dot_product_attention",
         "model.fp8_multi_head_attention",
+        "model.fp8_param",
+        "model.fp8_param_gather",
         "ddp.use_megatron_fsdp",
     )
 )
@@ -212,6 +217,9 @@ def _precision(renamed: Renamed) -> None:
     said = settings.raw("mixed_precision")
     settings.used.update(("model.bf16", "model.fp16", "model.fp8", "model.fp4", "model.fp8_recipe"))
     settings.used.update(f"model.{name}" for name in _NARROW_ATTENTION)
+    settings.used.update(
+        f"{each}.{width}_param{end}" for each in ("model", "ddp") for width in _WIDTHS for end in ("", "_gather")
+    )
     if said is not None:
         _recipe(renamed, str(said).replace("-", "_"))
         return
@@ -230,9 +238,22 @@ def _precision(renamed: Renamed) -> None:
     for name in _NARROW_ATTENTION:
         if settings.flag(f"{before}.{name}"):
             put(name.replace("_", "-"), f"{before}.{name}")
+    _parameters(renamed, "mixed_precision" if above else "ddp")
     settings.raw("mixed_precision.fp8_recipe")
     key = f"{'mixed_precision' if above else 'ddp'}.grad_reduce_in_fp32"
     _exchange(renamed, key, wide=above if settings.raw(key) is None else settings.flag(key))
+
+
+def _parameters(renamed: Renamed, before: str) -> None:
+    """Parameters of 8 or 4 bits. ``fp8_param`` and ``fp8_param_gather`` are always equal; the latter is set last."""
+    settings = renamed.given
+    for width in _WIDTHS:
+        names = [f"{before}.{width}_param_gather", *([] if before == "mixed_precision" else [f"model.{width}_param"])]
+        settings.used.update((*names, f"{before}.{width}_param"))
+        for name in names:
+            if settings.flag(name):
+                renamed.put(f"{width}-param-gather", name)
+                break
 
 
 def _recipe(renamed: Renamed, name: str) -> None:
@@ -244,9 +265,12 @@ def _recipe(renamed: Renamed, name: str) -> None:
     put(half, key)
     if narrow == "nvfp4":
         put("fp4-format", key, value="e2m1")
+        put("fp4-param-gather", key)
     elif narrow is not None:
         put("fp8-format", key, value="hybrid")
         put("fp8-recipe", key, value=narrow)
+        if name not in _WIDE_PARAMETERS:
+            put("fp8-param-gather", key)
     _exchange(renamed, key, wide=half == "bf16")
 
 

@@ -703,6 +703,7 @@ def _kernels(settings: Settings) -> None:
     if settings.flag("fp8-output-proj"):
         settings.put("narrow_output", settings.has("fp8-format"), "fp8-output-proj")
     _narrow_attention(settings)
+    _narrow_parameters(settings)
     types = [settings.word(name, *_MOMENTS, default="fp32") for name in ("exp-avg-dtype", "exp-avg-sq-dtype")]
     if settings.flag("use-precision-aware-optimizer"):
         names = ("exp-avg-dtype", "exp-avg-sq-dtype", "use-precision-aware-optimizer")
@@ -734,6 +735,39 @@ def _narrow_attention(settings: Settings) -> None:
     settings.put("narrow_attention", counts, *names, note="" if counts else f"without effect {why}")
 
 
+def _narrow_parameters(settings: Settings) -> None:
+    """Parameters in the type of products alone, which a type of this width must have.
+
+    ``reuse-grad-buf-for-mxfp8-param-ag`` says no more: parameters of MXFP8 are gathered in the memory of gradients.
+    """
+    on = {
+        width: [name for name in names if settings.flag(name)]
+        for width, names in (("fp8", ("fp8-param-gather", "fp8-param")), ("fp4", ("fp4-param-gather",)))
+    }
+    for width, names in on.items():
+        if not names:
+            continue
+        if not settings.has(f"{width}-format"):
+            settings.problem(
+                names[0],
+                f"parameters have {width[2:]} bits only where linear layers have them",
+                help=f"add {settings.name(f'{width}-format')}, or remove {settings.said(names[0])}",
+            )
+        elif settings.flag("use-torch-fsdp2"):
+            why = "without effect: FSDP2 gathers 16 bits, from version 2.0 of Transformer Engine on"
+            settings.put("narrow_parameters", False, *names, note=why)  # noqa: FBT003 - the value
+        elif settings.spelled is None and not any(settings.flag(name) for name in _DIVIDED):
+            settings.problem(
+                names[0],
+                "parameters of 8 bits need an optimizer that ranks divide",
+                help=f"add {settings.name(_DIVIDED[0])}, or remove {settings.said(names[0])}",
+            )
+        else:
+            settings.put("narrow_parameters", True, *names)  # noqa: FBT003 - the value
+
+
+_DIVIDED = ("use-distributed-optimizer", "use-megatron-fsdp", "use-custom-fsdp")
+"""Settings by which ranks divide what the optimizer has."""
 _MOMENTS: Mapping[str, str] = {"fp32": "fp32", "fp16": "bf16", "bf16": "bf16", "fp8": "8bit"}
 """Types of Adam's moments, and their names in job files."""
 _WHOLE = ("full", "full_iteration")

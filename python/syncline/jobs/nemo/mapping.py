@@ -128,6 +128,8 @@ def _precision(renamed: Renamed) -> None:
     hybrid, e4m3 = settings.flag("model.fp8_hybrid"), settings.flag("model.fp8_e4m3")
     if eight:
         put("fp8-format", "model.fp8", value="hybrid" if hybrid or not e4m3 else "e4m3")
+    if settings.flag("model.fp8_params") and eight:
+        put("fp8-param-gather", "model.fp8_params")
     for name in ("fp8_dot_product_attention", "fp8_multi_head_attention"):
         if settings.flag(f"model.{name}"):
             put(name.replace("_", "-"), f"model.{name}")

@@ -86,7 +86,7 @@ def map_settings(settings: Settings, given: Given) -> None:
     if experts:
         _experts(settings, tensor)
     _batch(settings, pipeline, replicate * shard)
-    _training(settings, experts=experts)
+    _training(settings, experts=experts, shard=shard)
     _overlap(settings, shard * context > 1 or replicate > 1)
     on = any(settings.found[name].value is True for name in _COMPILE if settings.has(name))
     parts = settings.found["compile.components"].value if settings.has("compile.components") else ["model"]
@@ -259,7 +259,7 @@ def _batch(settings: Settings, pipeline: int, replicas: int) -> None:
         settings.put("batch.global_batch", local * replicas, *names, note=said)
 
 
-def _training(settings: Settings, *, experts: bool) -> None:
+def _training(settings: Settings, *, experts: bool, shard: int) -> None:
     converters = settings.raw("model.converters") or []
     names = [str(each) for each in converters] if isinstance(converters, list) else []
     old = settings.flag("float8.enable_float8_linear")
@@ -276,6 +276,7 @@ def _training(settings: Settings, *, experts: bool) -> None:
         note = "" if settings.has("training.mixed_precision_param") else _DEFAULT
         settings.put("precision", "bf16", "training.mixed_precision_param", note=note)
     _narrow(settings, names, experts=experts, old=old)
+    _gathered(settings, shard)
     settings.put("gradients", "fp32", note="torchtitan reduces gradients in 32 bits")
     optimizer = settings.word("optimizer.name", default="AdamW")
     if optimizer not in ("Adam", "AdamW"):
@@ -300,6 +301,23 @@ def _narrow(settings: Settings, converters: Sequence[str], *, experts: bool, old
         settings.warnings.append(
             "experts keep 16 bits without a converter of grouped_mm; estimates count the type above"
         )
+
+
+def _gathered(settings: Settings, shard: int) -> None:
+    """Parameters that FSDP gathers in 8 bits, which torchtitan has without a recipe alone (``float8.py``)."""
+    before = "quantize.linear.float8."
+    name, recipe = f"{before}enable_fsdp_float8_all_gather", f"{before}recipe_name"
+    if not settings.flag(name):
+        return
+    eight = any(line.path == ("precision",) and line.value == "fp8" for line in settings.lines)
+    if eight and settings.has(recipe) and not settings.found[recipe].off:
+        said = settings.said(recipe)
+        settings.problem(name, "torchtitan gathers 8 bits only where float8 has no recipe", help=f"remove {said}")
+    elif eight and shard > 1:
+        settings.put("narrow_parameters", True, name)  # noqa: FBT003 - the value
+    else:
+        why = "nothing is divided" if eight else "without float8"
+        settings.put("narrow_parameters", False, name, note=f"without effect: {why}")  # noqa: FBT003 - the value
 
 
 def _recompute(settings: Settings) -> None:

@@ -1,0 +1,76 @@
+//! The types of parameters: what ranks gather of them, what they keep for products, and what is converted once a step.
+//!
+//! Products of 8 or 4 bits need weights along rows, and for gradients of inputs along columns. Transformer Engine converts
+//! weights of 16 bits in the first micro-batch of a step and keeps the result until the next step (`_fp8_workspaces` in
+//! `module/linear.py`), or has no weights but those (`fp8_model_init`, which `--fp8-param-gather` of Megatron-LM turns on). The
+//! optimizer writes the latter in their own type, ranks gather them in it, and each makes the copy along columns
+//! (`post_all_gather_processing`). Those of MXFP8 have other scales along columns, so that ranks gather 16 bits, in the memory
+//! of gradients, and convert these (`param_and_grad_buffer.py` of Megatron Core).
+//!
+//! Tables of tokens, the output layer, routers and norms keep 16 bits.
+
+use crate::exchange::Held;
+use crate::job::{ELEMENT, Job, Precision};
+use crate::machine::MemorySoftware;
+
+impl Job {
+    /// Bytes of parameters as ranks gather them, and as the optimizer writes them: without experts, and of experts.
+    pub(crate) fn gathered_bytes(&self, held: Held) -> (f64, f64) {
+        let saved = ELEMENT - self.gathered_each();
+        (ELEMENT * held.dense - saved * held.narrow, ELEMENT * held.experts - saved * held.narrow_experts)
+    }
+
+    /// The same of a parameter of a linear layer whose products have 8 or 4 bits.
+    fn gathered_each(&self) -> f64 {
+        match self.precision {
+            _ if !self.narrow_parameters => ELEMENT,
+            // Ranks that divide parameters gather those along rows forward, and those along columns backward (Megatron-FSDP).
+            Precision::Mxfp8 if self.zero >= 3 => self.precision.bytes(),
+            Precision::Mxfp8 => ELEMENT,
+            // Scales follow from the largest elements of all ranks, which are few bytes.
+            precision => precision.data_bytes(),
+        }
+    }
+}
+
+/// Bytes that are kept for the products of a weight: along rows and along columns.
+fn sides(precision: Precision, software: &MemorySoftware) -> f64 {
+    let sides = if precision == Precision::Fp8 { f64::from(software.fp8_sides) } else { 2.0 };
+    sides * precision.bytes()
+}
+
+/// Bytes of the weights of a rank, of which those in `held` are whole, and `output` are of an output layer whose products have
+/// 8 or 4 bits, too.
+pub(crate) fn whole_weights(job: &Job, software: &MemorySoftware, held: Held, output: f64) -> f64 {
+    let (all, narrow) = (held.dense + held.experts, held.narrow + held.narrow_experts);
+    match (software.keeps_converted, job.narrow_parameters) {
+        (true, false) => ELEMENT * all + sides(job.precision, software) * (narrow + output),
+        (true, true) => ELEMENT * (all - narrow) + sides(job.precision, software) * (narrow + output),
+        (false, false) => ELEMENT * all,
+        (false, true) => ELEMENT * (all - narrow) + job.precision.bytes() * narrow,
+    }
+}
+
+/// The same of weights that ranks divide: of those in `held`, each has one part.
+pub(crate) fn divided_weights(job: &Job, held: Held) -> f64 {
+    let (all, narrow) = (held.dense + held.experts, held.narrow + held.narrow_experts);
+    if !job.narrow_parameters {
+        return ELEMENT * all;
+    }
+    // Only those of MXFP8 cannot be turned.
+    let sides = if job.precision == Precision::Mxfp8 { 2.0 } else { 1.0 };
+    ELEMENT * (all - narrow) + sides * job.precision.bytes() * narrow
+}
+
+/// Bytes that conversions of weights move once a step: into the types of products, or from rows into columns.
+pub(crate) fn converted_once(job: &Job, software: &MemorySoftware, held: Held) -> f64 {
+    if !software.keeps_converted || job.adapters.is_some() || job.zero >= 3 {
+        return 0.0;
+    }
+    let each = if job.narrow_parameters && job.precision != Precision::Mxfp8 {
+        2.0 * (sides(job.precision, software) - job.precision.bytes())
+    } else {
+        ELEMENT + sides(job.precision, software)
+    };
+    each * (held.narrow + held.narrow_experts)
+}
