@@ -113,6 +113,18 @@ def test_a_missing_key_is_named(file):
     assert found["allowed"] == "a whole number from 1 to 10000"
 
 
+def test_a_key_that_is_misspelt_is_named_where_the_right_one_is_missing(file):
+    (found,) = refused(file({"n_layr" if key == "n_layer" else key: value for key, value in GPT2.items()}))
+    assert (found["code"], found["key"]) == ("SL0103", "n_layer")
+    assert found["help"] == "if `n_layr` is meant to be it, rename that"
+
+
+def test_a_key_that_is_given_twice_is_refused(file):
+    (found,) = refused(file(json.dumps(GPT2, indent=2).replace('"n_layer": 12', '"n_layer": 12,\n  "n_layer": 48')))
+    assert found["message"] == "the key `n_layer` is given twice, on lines 4 and 5"
+    assert (found["place"]["line"], found["help"]) == (4, "leave out one of them")
+
+
 def test_an_unknown_kind_suggests_the_nearest_and_experts_are_refused(file):
     (found,) = refused(file({**GPT2, "model_type": "gtp2"}))
     assert found["nearest"] == "gpt2"

@@ -363,7 +363,8 @@ def test_no_key_is_dropped(tmp_path_factory, more):
         ({"model.is_hybrid_model": True}, "model.is_hybrid_model", "state-space layers"),
         ({"mixed_precision": "bf16_mix"}, "mixed_precision", "bf16_mixed"),
         ({"optimizer.optimizer": "muon"}, "optimizer.optimizer", "adam"),
-        ({"model.tensor_model_parallel_size": 3}, "cluster.gpus", "--gpus 64"),
+        ({"model.context_parallel_size": 3}, "cluster.gpus", "--gpus 64"),
+        ({"model.tensor_model_parallel_size": 3}, "parallel.tensor", "tensor_model_parallel_size"),
         ({"train.global_batch_size": 100}, "batch.global_batch", "train.global_batch_size"),
     ],
 )

@@ -285,7 +285,8 @@ def _within(name):
         ({"trainer.precision": 64}, "trainer.precision", "bf16"),
         ({"model.optim.name": "sgd"}, "model.optim.name", "fused_adam"),
         ({"model.num_layers": "${later}"}, "model.num_layers", "filled in when the job starts"),
-        ({"model.tensor_model_parallel_size": 3}, "cluster.gpus", "trainer.num_nodes"),
+        ({"model.context_parallel_size": 3}, "cluster.gpus", "trainer.num_nodes"),
+        ({"model.tensor_model_parallel_size": 3}, "parallel.tensor", "tensor_model_parallel_size"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_its_place(convert, changes, key, said):

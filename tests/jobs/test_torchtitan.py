@@ -251,7 +251,7 @@ def test_no_key_is_dropped(tmp_path_factory, more):
         ({"parallelism.module_fqns_per_model_part": [["a"]]}, "parallelism.module_fqns_per_model_part", "by hand"),
         ({"activation_checkpoint.selective_ac_option": "2"}, "activation_checkpoint.selective_ac_option", "op"),
         ({"training.seq_len": "long"}, "training.seq_len", "whole number"),
-        ({"parallelism.tensor_parallel_degree": 3}, "cluster.gpus", "63"),
+        ({"parallelism.tensor_parallel_degree": 3}, "parallel.tensor", "divisors of 32"),
         ({"training.global_batch_size": 100}, "batch.global_batch", "128"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,12 +13,13 @@ from syncline.codes import Code
 from syncline.input import limits
 from syncline.input.arguments import Arguments
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error, raise_errors, shown
+from syncline.input.problem import error, nearest, raise_errors, shown
 from syncline.input.source import read_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from syncline.errors import Diagnostic
     from syncline.models.architecture import Architecture
     from syncline.models.info import ModelInfo
 
@@ -88,8 +90,16 @@ def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
     help = "give the path of a model's `config.json`"
     if not text.strip():
         raise_errors(error(Code.BAD_SYNTAX, "the file is empty", mark=whole, help=help))
+    repeated: list[str] = []
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            repeated.extend(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        return found
+
     try:
-        config = json.loads(text)
+        config = json.loads(text, object_pairs_hook=once)
     except json.JSONDecodeError as problem:
         mark = Mark(file, problem.lineno, problem.colno, 1)
         raise_errors(
@@ -110,6 +120,8 @@ def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
         )
     if not isinstance(config, dict):
         raise_errors(error(Code.BAD_SYNTAX, "not a model's configuration", mark=whole, found=shown(config), help=help))
+    if repeated:
+        raise_errors(*(_repeated(file, key) for key in dict.fromkeys(repeated)))
     try:
         return made(config)
     except ModelError as problem:
@@ -124,8 +136,30 @@ def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
                 found=None if missing else shown(problem.found),
                 allowed=problem.allowed,
                 nearest=problem.nearest,
+                help=_misspelt(config, problem.key) if missing else None,
             )
         )
+
+
+def _repeated(file: Text, key: str) -> Diagnostic:
+    """The error about a key that an object has twice."""
+    said = re.compile(rf'"{re.escape(key)}"\s*:')
+    lines = [number for number, line in enumerate(file.lines, start=1) if said.search(line)]
+    where = f", on lines {lines[0]} and {lines[1]}" if len(lines) == 2 else ""
+    return error(
+        Code.BAD_VALUE,
+        f"the key `{key}` is given twice{where}",
+        mark=_mark(file, key) or Mark(file, 0, 0, 0),
+        key=key,
+        help="leave out one of them",
+    )
+
+
+def _misspelt(config: Mapping[str, Any], key: str) -> str | None:
+    """What to do about a missing key if the file has one that was most likely meant to be it."""
+    inside = config.get("text_config")
+    near = nearest(key, [*config, *(inside if isinstance(inside, dict) else ())], likeness=0.8)
+    return near and f"if `{near}` is meant to be it, rename that"
 
 
 def name(path: str, config: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from syncline import _core
@@ -11,16 +12,21 @@ from syncline.input.units import bytes_per_s
 from syncline.nccl import names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from syncline.errors import Diagnostic
     from syncline.input.source import Source
-    from syncline.jobs.job_file import JobFile
+    from syncline.jobs.job_file import JobFile, JobParallel
+    from syncline.models.architecture import Decoder
 
 _MOST_RATE = 1e15
 """Highest rate of a network, in bytes per second."""
 _MOST_BYTES = 1e15
 """Most memory of an accelerator."""
+_MOST_TOKENS = 1 << 30
+"""Most tokens of a micro-batch."""
+_FOLLOW_HEADS = ("cluster.gpus", "batch.sequence", "batch.global_batch")
+"""Keys that are wrong wherever tensor parallelism is."""
 
 
 def checked(source: Source, found: JobFile) -> Iterator[Diagnostic]:
@@ -33,6 +39,22 @@ def replicas(found: JobFile) -> int:
     """Data-parallel ranks: what the other axes leave."""
     parallel = found.parallel
     return found.cluster.gpus // (parallel.tensor * parallel.pipeline * parallel.context)
+
+
+def heads_first(source: Source, found: JobFile, model: Decoder, problems: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """The problems of a mesh, with ranks that do not divide the heads in place of what only follows from these."""
+    if model.heads % found.parallel.tensor == 0:
+        yield from problems
+        return
+    yield _bad(
+        source,
+        "parallel.tensor",
+        "these ranks do not divide the heads evenly",
+        found=found.parallel.tensor,
+        allowed=f"divisors of {model.heads}",
+        near=nearest_divisor(found.parallel.tensor, model.heads),
+    )
+    yield from (each for each in problems if each.get("key") not in _FOLLOW_HEADS)
 
 
 def without_experts(source: Source, found: JobFile) -> Iterator[Diagnostic]:
@@ -80,6 +102,7 @@ def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             found=gpus,
             allowed=f"a multiple of {parts}",
             near=_multiple(gpus, parts),
+            help=_other_axis(parallel, gpus),
         )
         return
     ranks, group = gpus // (parallel.tensor * parallel.pipeline), parallel.shard_group
@@ -92,6 +115,17 @@ def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             allowed=f"a divisor of {ranks}",
             near=nearest_divisor(group, ranks),
         )
+
+
+def _other_axis(parallel: JobParallel, gpus: int) -> str | None:
+    """The one axis that another value of makes the accelerators divide; None if none does, or more than one."""
+    axes = {"tensor": parallel.tensor, "pipeline": parallel.pipeline, "context": parallel.context}
+    parts = prod(axes.values())
+    able = {name: gpus * value // parts for name, value in axes.items() if gpus % (parts // value) == 0}
+    if len(able) != 1:
+        return None
+    ((name, ranks),) = able.items()
+    return f"or write {name}: {nearest_divisor(axes[name], ranks)}"
 
 
 def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
@@ -107,6 +141,15 @@ def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             allowed=f"a multiple of {parts}",
             near=_multiple(batch.sequence, parts),
         )
+    if batch.sequence * batch.micro_batch > _MOST_TOKENS:
+        yield _bad(
+            source,
+            "batch.micro_batch",
+            "too many tokens in a micro-batch",
+            found=batch.micro_batch,
+            allowed=f"at most {max(1, _MOST_TOKENS // batch.sequence)}, for {_MOST_TOKENS} tokens",
+        )
+        return
     if found.cluster.gpus % (parallel.tensor * parallel.pipeline * parallel.context):
         return
     data = replicas(found)

@@ -12,53 +12,58 @@ from pydantic import Field, model_validator
 from syncline.input.base import Strict, validation_error
 from syncline.input.problem import nearest_divisor
 
-Count = Annotated[int, Field(ge=1, le=1 << 40)]
+LAYERS, WIDEST, LONGEST, EXPERTS = 1_000, 1 << 20, 1 << 24, 1 << 16
+"""Most layers, elements of a token or heads, elements of an MLP or tokens of a vocabulary, and experts of a layer."""
+PARAMETERS = 10**15
+"""Most parameters of a model."""
+Size = Annotated[int, Field(ge=1, le=WIDEST)]
+Length = Annotated[int, Field(ge=1, le=LONGEST)]
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
 class Latent(Strict):
     """Multi-head latent attention: ranks of its compressions, and dimensions of a head."""
 
-    query_rank: Annotated[int, Field(ge=0)]
+    query_rank: Annotated[int, Field(ge=0, le=WIDEST)]
     """Rank to which queries are compressed; 0: they are not."""
-    kv_rank: Count
+    kv_rank: Size
     """Rank to which keys and values are compressed."""
-    nope_dim: Count
+    nope_dim: Size
     """Elements of a head of queries and keys without position."""
-    rope_dim: Count
+    rope_dim: Size
     """Elements of a head with position, which all heads of keys share."""
-    value_dim: Count
+    value_dim: Size
     """Elements of a head of values."""
 
 
 class Window(Strict):
     """Attention within a window of tokens."""
 
-    tokens: Count
+    tokens: Annotated[int, Field(ge=1, le=1 << 30)]
     """Earlier tokens that a token attends to at most."""
-    full_every: Annotated[int, Field(ge=0)]
+    full_every: Annotated[int, Field(ge=0, le=WIDEST)]
     """Every layer whose number is a multiple of this attends to all tokens; 0: none does."""
 
 
 class ExpertSizes(Strict):
     """A mixture of experts."""
 
-    count: Count
+    count: Annotated[int, Field(ge=1, le=EXPERTS)]
     """Routed experts of a layer."""
-    top_k: Count
+    top_k: Annotated[int, Field(ge=1, le=EXPERTS)]
     """Routed experts that a token goes to."""
-    ffn: Count
+    ffn: Length
     """Width of a routed expert."""
-    shared_ffn: Annotated[int, Field(ge=0)] = 0
+    shared_ffn: Annotated[int, Field(ge=0, le=1 << 40)] = 0
     """Width of all shared experts together, which every token uses; 0: none."""
-    dense_layers: Annotated[int, Field(ge=0)] = 0
+    dense_layers: Annotated[int, Field(ge=0, le=LAYERS)] = 0
     """First layers, which have a dense MLP instead."""
-    every: Count = 1
+    every: Size = 1
     """After those, each layer whose number from 1 is a multiple of this has experts; the others have a dense MLP."""
-    groups: Count = 1
+    groups: Annotated[int, Field(ge=1, le=EXPERTS)] = 1
     """Groups into which routed experts are divided, of which a token chooses `top_groups` before it chooses experts in
     these (Hugging Face's `n_group`)."""
-    top_groups: Count = 1
+    top_groups: Annotated[int, Field(ge=1, le=EXPERTS)] = 1
     """Groups that a token chooses (`topk_group`)."""
 
     @model_validator(mode="after")
@@ -96,31 +101,31 @@ class ExpertSizes(Strict):
 class Experts(ExpertSizes):
     """A mixture of experts, as its source describes it."""
 
-    shared: Annotated[int, Field(ge=0)]
+    shared: Annotated[int, Field(ge=0, le=EXPERTS)]
     """Experts that every token uses."""
-    shared_ffn: Annotated[int, Field(ge=0)]
-    dense_layers: Annotated[int, Field(ge=0)]
-    every: Count
+    shared_ffn: Annotated[int, Field(ge=0, le=1 << 40)]
+    dense_layers: Annotated[int, Field(ge=0, le=LAYERS)]
+    every: Size
 
 
 class Decoder(Strict):
     """The sizes of a decoder: what its time and memory depend on."""
 
-    hidden: Count
+    hidden: Size
     """Elements of a token between layers."""
-    layers: Count
+    layers: Annotated[int, Field(ge=1, le=LAYERS)]
     """Layers, without those for multi-token prediction."""
-    heads: Count
+    heads: Size
     """Heads of queries."""
-    kv_heads: Count | None = None
+    kv_heads: Size | None = None
     """Heads of keys and values. Without it, as many as `heads`."""
-    head_dim: Count | None = None
+    head_dim: Size | None = None
     """Dimension of a head of queries and keys. Without it, `hidden` divided by `heads`."""
-    ffn: Count
+    ffn: Length
     """Width of the dense MLP."""
     gated: bool = False
     """Whether the MLP multiplies by a gate, as SwiGLU does: three matrices in place of two."""
-    vocab: Count
+    vocab: Length
     """Size of the vocabulary, in tokens."""
     tied: bool = False
     """Whether the output layer uses the table of the embedding."""
@@ -134,17 +139,33 @@ class Decoder(Strict):
     """The window of attention, if it has one."""
     experts: ExpertSizes | None = None
     """Experts in place of the dense MLP, if it has them."""
-    prediction_layers: Annotated[int, Field(ge=0)] = 0
+    prediction_layers: Annotated[int, Field(ge=0, le=LAYERS)] = 0
     """Layers for multi-token prediction, beside `layers`."""
 
     @model_validator(mode="after")
     def _fit(self) -> Self:
         if self.head_dim is None and self.latent is None and self.hidden % self.heads:
-            raise validation_error("hidden is no multiple of heads", found=str(self.hidden), at=("hidden",))
+            raise validation_error(
+                "hidden does not divide by heads, and head_dim is not given",
+                found=str(self.heads),
+                allowed=f"a divisor of {self.hidden}",
+                nearest=str(nearest_divisor(self.heads, self.hidden)),
+                at=("heads",),
+            )
         if self.heads % self.keys_and_values:
-            raise validation_error("heads is no multiple of kv_heads", found=str(self.heads), at=("heads",))
+            raise validation_error(
+                "heads does not divide by kv_heads",
+                found=str(self.keys_and_values),
+                allowed=f"a divisor of {self.heads}",
+                nearest=str(nearest_divisor(self.keys_and_values, self.heads)),
+                at=("kv_heads",),
+            )
         if self.latent is not None and self.window is not None:
             raise validation_error("latent attention has no window here", help="leave out `window`", at=("window",))
+        if (parameters := self.weights()) > PARAMETERS:
+            raise validation_error(
+                "no model has so many parameters", found=f"{parameters:.3g}", allowed=f"at most {PARAMETERS:.0e}"
+            )
         return self
 
     @property

@@ -13,7 +13,7 @@ from syncline.input.limits import MAX_MODEL_FILE_BYTES
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import Source, read_file
 from syncline.input.yaml import read
-from syncline.models.architecture import Architecture, Count, Text
+from syncline.models.architecture import LAYERS, Architecture, Length, Size, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,12 +25,12 @@ class Unknown(Strict):
     """A model whose architecture is not published, or has parts that are not modelled."""
 
     family: Text
-    hidden: Count | None = None
-    layers: Count | None = None
-    heads: Count | None = None
-    kv_heads: Count | None = None
-    head_dim: Count | None = None
-    vocab: Count | None = None
+    hidden: Size | None = None
+    layers: Annotated[int, Field(ge=1, le=LAYERS)] | None = None
+    heads: Size | None = None
+    kv_heads: Size | None = None
+    head_dim: Size | None = None
+    vocab: Length | None = None
     parameters: Annotated[float, Field(gt=0)] | None = None
     unknown: Annotated[list[Text], Field(min_length=1)]
     """What is missing."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from syncline.input.problem import nearest
-from syncline.models.architecture import Architecture, Experts, Latent, Window
+from syncline.models.architecture import EXPERTS, LAYERS, LONGEST, PARAMETERS, Architecture, Experts, Latent, Window
 from syncline.models.errors import ModelError, ModelErrorKind
-from syncline.models.hugging_face.keys import LAYERS, LONGEST, Keys
+from syncline.models.hugging_face.keys import Keys
 from syncline.models.hugging_face.unused import Used, notes
 
 if TYPE_CHECKING:
@@ -51,8 +53,6 @@ REFUSED = {
     ),
 }
 """Values of ``model_type`` that are refused, by the reason."""
-EXPERTS = 1 << 16
-"""Most experts of a layer."""
 _TIED = ("gemma", "gemma2", "gemma3_text", "gpt2")
 _KV_AS_HEADS = ("llama", "nemotron", "phi3", "olmo2", "deepseek_v2", "deepseek_v3", "kimi_k2")
 """Kinds that have as many heads of keys and values as of queries where a file does not say it."""
@@ -92,7 +92,14 @@ def architecture(config: Mapping[str, Any], name: str) -> Architecture:
     if kind not in KINDS:
         near = nearest(kind, KINDS) if isinstance(kind, str) else None
         raise ModelError("model_type", kind, allowed, near)
-    made = (_gpt2 if kind == "gpt2" else _decoder)(Keys(used), name[:_LONGEST_NAME] or "a model")
+    try:
+        made = (_gpt2 if kind == "gpt2" else _decoder)(Keys(used), name[:_LONGEST_NAME] or "a model")
+    except ValidationError as problem:
+        # Each size is within its limits, but all of them together are not those of a model.
+        hidden = values.get("hidden_size", values.get("n_embd"))
+        raise ModelError(
+            "hidden_size", hidden, f"at most {PARAMETERS:.0e} parameters", problem=_message(problem)
+        ) from None
     said = [*notes(used, config, dropout=kind == "gpt2")]
     if made.attention == "chunked":
         said.insert(0, "Attention in chunks counts as a window of their size")
@@ -136,6 +143,11 @@ def _decoder(keys: Keys, name: str) -> Architecture:
         prediction_layers=keys.number("num_nextn_predict_layers", most=LAYERS),
         source=name,
     )
+
+
+def _message(problem: ValidationError) -> str:
+    (found, *_) = problem.errors()
+    return f"{found['msg']}: {found['ctx']['found']}" if "found" in found.get("ctx", {}) else found["msg"]
 
 
 def _divided(hidden_key: str, hidden: int, heads_key: str, heads: int) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from syncline.models.hugging_face.keys import LAYERS, LONGEST, Keys
+from syncline.models.architecture import LONGEST
+from syncline.models.hugging_face.keys import BLOCKS, Keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ def _modern(keys: Keys, *, kv_heads: int | None = None, tied: bool = False) -> d
     """The common parameters of Llama and similar models: RMS norms, RoPE, a gated MLP, no biases."""
     heads = keys.size("num_attention_heads")
     return {
-        "layers": keys.size("num_hidden_layers", most=LAYERS),
+        "layers": keys.size("num_hidden_layers", most=BLOCKS),
         "hidden": keys.size("hidden_size"),
         "heads": heads,
         "kv_heads": keys.size("num_key_value_heads", kv_heads or heads),
@@ -88,7 +89,7 @@ def _gpt(keys: Keys, *, tied: bool) -> dict[str, Any]:
     """The common parameters of GPT-2 and GPT-J."""
     hidden = keys.size("n_embd")
     return {
-        "layers": keys.size("n_layer", most=LAYERS),
+        "layers": keys.size("n_layer", most=BLOCKS),
         "hidden": hidden,
         "heads": keys.size("n_head"),
         "feed_forward": keys.size("n_inner", 4 * hidden, most=LONGEST),
@@ -109,7 +110,7 @@ def _gpt2(keys: Keys) -> dict[str, Any]:
 def _gpt_neox(keys: Keys) -> dict[str, Any]:
     bias = keys.flag("attention_bias", default=True)
     return {
-        "layers": keys.size("num_hidden_layers", most=LAYERS),
+        "layers": keys.size("num_hidden_layers", most=BLOCKS),
         "hidden": keys.size("hidden_size"),
         "heads": keys.size("num_attention_heads"),
         "feed_forward": keys.size("intermediate_size", most=LONGEST),
@@ -154,7 +155,7 @@ def _opt(keys: Keys) -> dict[str, Any]:
     bias = keys.flag("enable_bias", default=True)
     longest = keys.size("max_position_embeddings")
     return {
-        "layers": keys.size("num_hidden_layers", most=LAYERS),
+        "layers": keys.size("num_hidden_layers", most=BLOCKS),
         "hidden": hidden,
         "heads": keys.size("num_attention_heads"),
         "feed_forward": keys.size("ffn_dim", most=LONGEST),
@@ -176,7 +177,7 @@ def _phi(keys: Keys) -> dict[str, Any]:
     keys.must_be("qk_layernorm", wanted=False, default=False, why="layer norms of queries and keys are not modelled")
     heads = keys.size("num_attention_heads")
     return {
-        "layers": keys.size("num_hidden_layers", most=LAYERS),
+        "layers": keys.size("num_hidden_layers", most=BLOCKS),
         "hidden": keys.size("hidden_size"),
         "heads": heads,
         "kv_heads": keys.size("num_key_value_heads", heads),
@@ -198,7 +199,7 @@ def _gemma3(keys: Keys) -> dict[str, Any]:
     bias = keys.flag("attention_bias", default=False)
     # Files leave out keys with the defaults of the class; these defaults are not those of a published model.
     return {
-        "layers": keys.size("num_hidden_layers", 26, most=LAYERS),
+        "layers": keys.size("num_hidden_layers", 26, most=BLOCKS),
         "hidden": keys.size("hidden_size", 2304),
         "heads": keys.size("num_attention_heads", 8),
         "kv_heads": keys.size("num_key_value_heads", 4),
@@ -290,7 +291,7 @@ def _falcon(keys: Keys) -> dict[str, Any]:
     kv_heads = 1 if keys.flag("multi_query", default=True) else heads
     norms = keys.size("num_ln_in_parallel_attn", 2 if new else 1, most=2) if parallel else 2
     return {
-        "layers": keys.size("num_hidden_layers", most=LAYERS),
+        "layers": keys.size("num_hidden_layers", most=BLOCKS),
         "hidden": hidden,
         "heads": heads,
         "kv_heads": keys.size("num_kv_heads", heads) if new else kv_heads,
@@ -314,7 +315,7 @@ def _bloom(keys: Keys) -> dict[str, Any]:
     hidden = "n_embed" if keys.values.get("n_embed") is not None else "hidden_size"
     heads = "num_attention_heads" if keys.values.get("num_attention_heads") is not None else "n_head"
     return {
-        "layers": keys.size("n_layer", most=LAYERS),
+        "layers": keys.size("n_layer", most=BLOCKS),
         "hidden": keys.size(hidden),
         "heads": keys.size(heads),
         "embedding_norm": True,
@@ -332,7 +333,7 @@ def _mpt(keys: Keys) -> dict[str, Any]:
     hidden, heads, longest = keys.size("d_model"), keys.size("n_heads"), keys.size("max_seq_len", 2048)
     bias = not keys.flag("no_bias", default=True)
     return {
-        "layers": keys.size("n_layers", most=LAYERS),
+        "layers": keys.size("n_layers", most=BLOCKS),
         "hidden": hidden,
         "heads": heads,
         "kv_heads": attention.size("kv_n_heads", heads),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from syncline.models.architecture import WIDEST
 from syncline.models.errors import ModelError, ModelErrorKind, unknown_name
 
 if TYPE_CHECKING:
@@ -33,9 +34,8 @@ _EXPERTS = (
     "moe_intermediate_size",
 )
 """Keys of files that make their MLPs experts; with the values 0 and 1, there are no experts."""
-
-LAYERS, WIDEST, LONGEST = 10_000, 1 << 20, 1 << 24
-"""Maximum numbers: of blocks; of elements, heads and tokens; of tokens of a vocabulary and elements within an MLP."""
+BLOCKS = 10_000
+"""Most layers of a decoder that is simulated."""
 
 
 @dataclass(frozen=True)
