@@ -73,7 +73,7 @@ MEGATRON = (
     "--num-layers 32 --hidden-size 4096 --ffn-hidden-size 14336 --num-attention-heads 32 --group-query-attention "
     "--num-query-groups 8 --swiglu --position-embedding-type rope --hidden-dropout 0 --attention-dropout 0 "
     "--untie-embeddings-and-output-weights --seq-length 8192 --micro-batch-size 1 --global-batch-size 128 --bf16 "
-    "--fp8-format hybrid --fp8-recipe tensorwise --fp8-param-gather "
+    "--fp8-format hybrid --fp8-recipe tensorwise --fp8-param-gather --first-last-layers-bf16 "
     "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
     "--num-virtual-stages-per-pipeline-rank 4 --context-parallel-size 2 --sequence-parallel --tp-comm-overlap "
     "--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --vocab-size 128256"
@@ -241,6 +241,31 @@ def test_parameters_of_8_bits_are_those_of_the_mixed_precision(convert):
     plain = {"mixed_precision": None, "model.fp8": "hybrid"}
     assert narrow({**plain, "ddp.fp8_param_gather": True}) and narrow({**plain, "model.fp8_param": True})
     assert not narrow(plain)
+
+
+def test_layers_at_both_ends_are_those_of_the_mixed_precision(convert):
+    """Recipes say how many (``mixed_precision.py``); a section has none by default, ``model`` alone one at each end."""
+
+    def wide(changes):
+        made = convert(changed(BASE, changes), accelerator="B200").job.job
+        return made.wide_first_layers, made.wide_last_layers
+
+    for recipe, wanted in (
+        ("bf16_with_fp8_delayed_scaling_mixed", (0, 0)),
+        ("fp16-with-fp8-current-scaling-mixed", (1, 1)),
+        ("nemotron_h_bf16_with_fp8_current_scaling_mixed", (2, 2)),
+        ("nemotron_3_super_bf16_with_nvfp4_mixed", (0, 14)),
+        ("bf16_with_mxfp8_mixed", (0, 0)),
+    ):
+        assert wide({"mixed_precision": recipe}) == wanted, recipe
+    eight = {"bf16": True, "fp8": "hybrid"}
+    both = {**eight, "first_last_layers_bf16": True}
+    assert wide({"mixed_precision": both}) == (0, 0)
+    assert wide({"mixed_precision": {**both, "num_layers_at_end_in_bf16": 4}}) == (0, 4)
+    assert wide({"mixed_precision": eight, "model.first_last_layers_bf16": True}) == (0, 0)
+    model = {"mixed_precision": None, "model.fp8": "hybrid", "model.fp8_recipe": "mxfp8"}
+    assert wide({**model, "model.first_last_layers_bf16": True}) == (1, 1)
+    assert wide({**model, "model.num_layers_at_start_in_bf16": 3}) == (0, 0)
 
 
 def test_only_the_vocabulary_of_a_tokenizer_is_padded(convert):

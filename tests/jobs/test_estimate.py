@@ -167,6 +167,8 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.narrow_output": [(changed(DENSE, precision="fp8"), {"narrow_output": True})],
     "JobFile.narrow_attention": [(changed(DENSE, precision="fp8"), {"narrow_attention": True})],
     "JobFile.narrow_parameters": [(changed(DENSE, precision="fp8"), {"narrow_parameters": True})],
+    "JobFile.wide_first_layers": [(changed(DENSE, precision="fp8"), {"wide_first_layers": 1})],
+    "JobFile.wide_last_layers": [(changed(DENSE, precision="fp8"), {"wide_last_layers": 3})],
     "JobFile.expert_load": [(EXPERTS, {"expert_load": 1.5})],
     "JobParallel.context_method": [(DENSE, {"parallel__context_method": each}) for each in ("all_gather", "ulysses")],
     "JobParallel.chunk_layers": [
@@ -300,6 +302,8 @@ def test_frameworks_are_those_with_constants():
         ({"parallel__expert_tensor": 2}, "parallel.expert_tensor", "no experts"),
         ({"dispatcher": "fused"}, "dispatcher", "no experts"),
         ({"narrow_parameters": True}, "narrow_parameters", "write precision: fp8, mxfp8 or nvfp4"),
+        ({"wide_first_layers": 1}, "wide_first_layers", "write precision: fp8, mxfp8 or nvfp4"),
+        ({"precision": "fp8", "wide_last_layers": 81}, "wide_last_layers", "write wide_last_layers: 80"),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "kernels of their own"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
         ({"overlap__experts": True}, "overlap.experts", "no experts"),

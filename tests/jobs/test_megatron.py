@@ -137,6 +137,7 @@ def test_every_argument_is_in_one_class():
 PP, OLD = "--pipeline-model-parallel-size 4", "--activations-checkpoint-method uniform"
 FLEX = "--num-experts 8 --moe-token-dispatcher-type flex"
 EIGHT = "--use-distributed-optimizer --fp8-format hybrid"
+TENSORS = "--fp8-format hybrid --fp8-recipe tensorwise"
 CHANGED = {
     "num-layers": "--num-layers 16",
     "hidden-size": "--hidden-size 2048",
@@ -251,6 +252,9 @@ CHANGED = {
     "overlap-cpu-optimizer-d2h-h2d": "--optimizer-cpu-offload --overlap-cpu-optimizer-d2h-h2d",
     "fp8-output-proj": "--fp8-format hybrid --fp8-output-proj",
     "fp8-dot-product-attention": "--fp8-format hybrid --fp8-dot-product-attention",
+    "first-last-layers-bf16": f"{TENSORS} --first-last-layers-bf16",
+    "num-layers-at-start-in-bf16": f"{TENSORS} --first-last-layers-bf16 --num-layers-at-start-in-bf16 2",
+    "num-layers-at-end-in-bf16": f"{TENSORS} --first-last-layers-bf16 --num-layers-at-end-in-bf16 0",
     "fp8-param-gather": f"{EIGHT} --fp8-param-gather",
     "fp8-param": f"{EIGHT} --fp8-param",
     "fp4-param-gather": "--use-distributed-optimizer --fp4-format e2m1 --fp4-param-gather",

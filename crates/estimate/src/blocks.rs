@@ -85,7 +85,7 @@ pub fn blocks<C: Costs>(
     costs: &C,
 ) -> Blocks {
     let setting = Setting { model, job, cluster, software, costs };
-    let ends = setting.ends();
+    let (ends, wide) = (setting.ends(), job.of_wide_layers());
     let losses = f64::from(1 + model.prediction_layers);
     let held = setting.held();
     let whole = held.dense + held.experts;
@@ -118,6 +118,8 @@ pub fn blocks<C: Costs>(
                 Detailed { kind: BlockKind::Output, layer: None, dense, experts: None }
             }
             Block::Layer(number) => {
+                let setting = setting.of_layer(number, wide.as_ref());
+                let job = setting.job;
                 let like = number.min(model.layers - 1);
                 let (layer, work) = (setting.layer(like, again), layer_work(model, job, like));
                 copies.add(&layer, setting.host_bytes(like, treatment));

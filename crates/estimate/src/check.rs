@@ -84,6 +84,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     found.extend(schedule(job));
     found.extend(narrow_attention(job));
     found.extend(narrow_parameters(job));
+    found.extend(wide_layers(model, job));
     found.extend(recompute(model, job));
     found.extend(offload(model, job));
     if ![1, 2, 4].contains(&job.moment_bytes) {
@@ -129,6 +130,29 @@ fn narrow_parameters(job: &Job) -> Option<Diagnostic> {
             .key("narrow_parameters")
             .found(format!("precision: {}", job.precision.name()))
             .help("write precision: fp8, mxfp8 or nvfp4, or narrow_parameters: false")
+    })
+}
+
+/// Layers at both ends that have 16 bits where others have fewer.
+fn wide_layers(model: &Model, job: &Job) -> Option<Diagnostic> {
+    let (first, last) = (job.wide_first_layers, job.wide_last_layers);
+    let (key, number) = if last > 0 { ("wide_last_layers", last) } else { ("wide_first_layers", first) };
+    if number == 0 {
+        return None;
+    }
+    if !job.precision.converts() {
+        let message = "layers at both ends have 16 bits only where others have fewer";
+        let found = format!("precision: {}", job.precision.name());
+        let help = format!("write precision: fp8, mxfp8 or nvfp4, or leave out {key}");
+        return Some(Diagnostic::error(Code::BadValue, message).key(key).found(found).help(help));
+    }
+    let most = model.layers - if last > 0 { first.min(model.layers) } else { 0 };
+    (number > most).then(|| {
+        Diagnostic::error(Code::BadValue, "more layers of 16 bits than the model has")
+            .key(key)
+            .found(number.to_string())
+            .allowed(format!("at most {most}"))
+            .help(format!("write {key}: {most}"))
     })
 }
 

@@ -62,7 +62,7 @@ impl Held {
                         0.0
                     };
                     held.dense += router as f64;
-                    held.add(linear as f64, routed, narrow);
+                    held.add(linear as f64, routed, narrow && !job.is_wide(model, number));
                 }
             }
         }

@@ -103,6 +103,13 @@ pub struct Job {
     /// it (`--fp8-param-gather` of Megatron-LM).
     #[serde(default)]
     pub narrow_parameters: bool,
+    /// The first layers of the model whose linear layers and attention have 16 bits, whatever those of others have
+    /// (`--num-layers-at-start-in-bf16` of Megatron-LM).
+    #[serde(default)]
+    pub wide_first_layers: u32,
+    /// The last ones, without layers for multi-token prediction.
+    #[serde(default)]
+    pub wide_last_layers: u32,
     /// The tokens of each tensor-parallel rank are a multiple of this: the vocabulary is padded to that
     /// (`--make-vocab-size-divisible-by` of Megatron-LM).
     #[serde(default = "one")]
@@ -504,6 +511,24 @@ pub struct Overlap {
 }
 
 impl Job {
+    /// Whether a layer has 16 bits where others have fewer.
+    pub const fn is_wide(&self, model: &Model, layer: u32) -> bool {
+        let last = layer < model.layers && layer + self.wide_last_layers >= model.layers;
+        self.precision.converts() && (layer < self.wide_first_layers || last)
+    }
+
+    /// A job whose layers are like those of this one that have 16 bits; nothing if it has none.
+    pub(crate) fn of_wide_layers(&self) -> Option<Self> {
+        let some = self.precision.converts() && self.wide_first_layers + self.wide_last_layers > 0;
+        some.then(|| Self {
+            precision: Precision::Bf16,
+            narrow_attention: false,
+            narrow_parameters: false,
+            fused_experts: false,
+            ..self.clone()
+        })
+    }
+
     /// Tokens of a micro-batch on one rank.
     pub const fn tokens(&self) -> u64 {
         self.micro_batch as u64 * self.sequence / self.context as u64

@@ -67,20 +67,24 @@ fn kept(model: &Model, job: &Job, software: &MemorySoftware, kinds: &Kinds, bloc
     found
 }
 
-/// What layers keep: those without experts and those with, as they are and as they are computed again.
+/// What layers keep: those without experts and those with, as they are and as they are computed again, in the precision of the
+/// job and in 16 bits.
 struct Kinds<'a> {
     model: &'a Model,
-    kept: [[[Activations; 2]; 2]; 2],
+    kept: [[[[Activations; 2]; 2]; 2]; 2],
 }
 
 impl<'a> Kinds<'a> {
     fn of_model(model: &'a Model, job: &Job, software: &MemorySoftware) -> Self {
-        let kept = [false, true].map(|experts| {
-            let layer = (0..model.layers).find(|layer| model.has_experts(*layer) == experts);
-            [false, true].map(|again| {
-                [false, true].map(|offloaded| {
-                    layer.map_or_else(Activations::default, |layer| {
-                        layer_activations(model, job, software, layer, Treatment { again, offloaded })
+        let wide = job.of_wide_layers();
+        let kept = [Some(job), wide.as_ref()].map(|job| {
+            [false, true].map(|experts| {
+                let layer = (0..model.layers).find(|layer| model.has_experts(*layer) == experts);
+                [false, true].map(|again| {
+                    [false, true].map(|offloaded| {
+                        job.zip(layer).map_or_else(Activations::default, |(job, layer)| {
+                            layer_activations(model, job, software, layer, Treatment { again, offloaded })
+                        })
                     })
                 })
             })
@@ -93,6 +97,7 @@ impl<'a> Kinds<'a> {
         // Layers of multi-token prediction are like the last layer.
         let experts = self.model.has_experts(layer.min(self.model.layers - 1));
         let Treatment { again, offloaded } = Treatment::of(job, nth, blocks);
-        self.kept[usize::from(experts)][usize::from(again)][usize::from(offloaded)]
+        let wide = usize::from(job.is_wide(self.model, layer));
+        self.kept[wide][usize::from(experts)][usize::from(again)][usize::from(offloaded)]
     }
 }

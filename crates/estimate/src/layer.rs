@@ -90,6 +90,17 @@ pub(crate) struct Setting<'a, C: Costs> {
     pub(crate) costs: &'a C,
 }
 
+impl<'a, C: Costs> Setting<'a, C> {
+    /// That of a layer: `wide`, if its job has layers of 16 bits and this is one.
+    pub(crate) fn of_layer<'b>(&self, number: u32, wide: Option<&'b Job>) -> Setting<'b, C>
+    where
+        'a: 'b,
+    {
+        let job = wide.filter(|_| self.job.is_wide(self.model, number)).unwrap_or(self.job);
+        Setting { job, ..*self }
+    }
+}
+
 impl<C: Costs> Setting<'_, C> {
     /// Ranks of an NVLink domain, of which a small job has only some.
     pub(crate) fn domain(&self) -> u32 {

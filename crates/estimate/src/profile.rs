@@ -470,6 +470,7 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
             None => found.push(kernel),
         }
     };
+    let wide = job.of_wide_layers();
     for (block, again) in computed(model, job, stage) {
         match block {
             Block::Embedding => {
@@ -477,6 +478,7 @@ fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Kernel> {
                 add(moved("embedding", "forward and backward", batches, setting.costs.memory(bytes), bytes));
             }
             Block::Layer(number) => {
+                let noted = noted.of_layer(number, wide.as_ref());
                 for kernel in noted.layer_kernels(number.min(model.layers - 1), again, batches) {
                     add(kernel);
                 }

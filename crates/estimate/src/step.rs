@@ -247,30 +247,33 @@ pub fn estimate<C: Costs>(
     }
 }
 
-/// What the time of a layer depends on: experts, the window of attention, and how its activations are treated.
-type Kind = (bool, Option<u64>, Treatment);
+/// What the time of a layer depends on: experts, the window of attention, how its activations are treated, and whether it has
+/// 16 bits where others have fewer.
+type Kind = (bool, Option<u64>, Treatment, bool);
 
 /// Times of layers and their bytes in the host's memory, of which those of a kind are the same.
 struct LayerTimes<'a, C: Costs> {
     setting: &'a Setting<'a, C>,
+    wide: Option<Job>,
     kinds: Vec<(Kind, (Layer, f64))>,
 }
 
 impl<'a, C: Costs> LayerTimes<'a, C> {
     fn of(setting: &'a Setting<'a, C>) -> Self {
-        Self { setting, kinds: Vec::with_capacity(3) }
+        Self { setting, wide: setting.job.of_wide_layers(), kinds: Vec::with_capacity(3) }
     }
 
     fn layer(&mut self, number: u32, treatment: Treatment) -> (Layer, f64) {
         let model = self.setting.model;
-        // Layers of multi-token prediction are like the last layer.
+        let setting = self.setting.of_layer(number, self.wide.as_ref());
+        let wide = self.setting.job.is_wide(model, number);
+        // Layers of multi-token prediction are like the last layer, but never have 16 bits.
         let number = number.min(model.layers - 1);
-        let kind = (model.has_experts(number), model.window(number), treatment);
+        let kind = (model.has_experts(number), model.window(number), treatment, wide);
         if let Some((_, found)) = self.kinds.iter().find(|(each, _)| *each == kind) {
             return *found;
         }
-        let layer = self.setting.layer(number, treatment.again);
-        let found = (layer, self.setting.host_bytes(number, treatment));
+        let found = (setting.layer(number, treatment.again), setting.host_bytes(number, treatment));
         self.kinds.push((kind, found));
         found
     }

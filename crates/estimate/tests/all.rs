@@ -12,6 +12,7 @@ mod parameters;
 mod pipelines;
 mod recompute;
 mod schedules;
+mod wide;
 mod work;
 
 use std::cell::RefCell;
@@ -116,6 +117,8 @@ pub fn single(sequence: u64) -> Job {
         narrow_output: false,
         narrow_attention: false,
         narrow_parameters: false,
+        wide_first_layers: 0,
+        wide_last_layers: 0,
         vocab_multiple: 1,
         adapters: None,
         adapted: Adapted::All,

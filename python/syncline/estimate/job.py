@@ -163,6 +163,10 @@ class Job(Strict):
     """Whether the products of attention have 8 bits, forward and backward, rather than 16."""
     narrow_parameters: bool = False
     """Whether parameters of linear layers are kept and gathered in the precision of their products alone."""
+    wide_first_layers: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    """The first layers of the model that have 16 bits where others have fewer."""
+    wide_last_layers: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    """The last ones, without those for multi-token prediction."""
     vocab_multiple: Count = 1
     """The vocabulary is padded to a multiple of this for each tensor-parallel rank."""
     adapters: Count | None = None

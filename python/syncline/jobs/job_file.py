@@ -195,6 +195,11 @@ class JobFile(Strict):
     """Whether parameters of linear layers are kept and gathered in `precision`, without those of 16 bits
     (`--fp8-param-gather` of Megatron-LM, `fp4_param_gather`; `enable_fsdp_float8_all_gather` of torchtitan). Needs
     `precision` fp8, mxfp8 or nvfp4."""
+    wide_first_layers: Annotated[int, Field(ge=0, le=1 << 16)] = 0
+    """The first layers of the model whose linear layers and attention have 16 bits where `precision` says fewer
+    (`--first-last-layers-bf16` with `--num-layers-at-start-in-bf16` of Megatron-LM)."""
+    wide_last_layers: Annotated[int, Field(ge=0, le=1 << 16)] = 0
+    """The last ones (`--num-layers-at-end-in-bf16`); layers for multi-token prediction are not among them."""
     vocab_multiple: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
     """The vocabulary is padded to a multiple of this times `tensor` (Megatron-LM's `--make-vocab-size-divisible-by`).
     Without it, what the framework takes: 128 for `megatron` and `megatron-deepspeed`, 1 for all others."""

@@ -220,6 +220,8 @@ def _job(found: JobFile) -> Job:
         narrow_output=found.narrow_output,
         narrow_attention=found.narrow_attention,
         narrow_parameters=found.narrow_parameters,
+        wide_first_layers=found.wide_first_layers,
+        wide_last_layers=found.wide_last_layers,
         vocab_multiple=found.vocab_multiple or vocab_multiple(found.framework),
         adapters=found.lora,
         adapted=found.lora_targets,

@@ -40,6 +40,16 @@ hyphens between them."""
 _WIDE_PARAMETERS = tuple(f"{half}_with_fp8_subchannel_scaling_mixed" for half in _HALVES)
 """Recipes of 8 bits that keep and gather parameters of 16 bits; those of 4 bits do not."""
 _WIDTHS = ("fp8", "fp4")
+_WIDE_KEYS = ("first_last_layers_bf16", "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
+"""Layers at both ends that have 16 bits: whether, and how many."""
+_WIDE_LAYERS: Mapping[str, tuple[int, int]] = {
+    **{f"{half}_with_fp8_current_scaling_mixed": (1, 1) for half in _HALVES},
+    **dict.fromkeys(
+        ("nemotron_h_bf16_with_fp8_current_scaling_mixed", "nanov2_bf16_with_fp8_current_scaling_mixed"), (2, 2)
+    ),
+    "nemotron_3_super_bf16_with_nvfp4_mixed": (0, 14),
+}
+"""How many recipes have. Their class has none at either end by default, where Megatron Core has one."""
 _NARROW_ATTENTION = ("fp8_dot_product_attention", "fp8_multi_head_attention")
 _UNLIKE = {
     "model.num_moe_experts": "num-experts",
@@ -85,6 +95,7 @@ _SPECIAL = frozenset(
         "model.fp8_multi_head_attention",
         "model.fp8_param",
         "model.fp8_param_gather",
+        *(f"model.{name}" for name in _WIDE_KEYS),
         "ddp.use_megatron_fsdp",
     )
 )
@@ -216,7 +227,7 @@ def _precision(renamed: Renamed) -> None:
     settings, put = renamed.given, renamed.put
     said = settings.raw("mixed_precision")
     settings.used.update(("model.bf16", "model.fp16", "model.fp8", "model.fp4", "model.fp8_recipe"))
-    settings.used.update(f"model.{name}" for name in _NARROW_ATTENTION)
+    settings.used.update(f"model.{name}" for name in (*_NARROW_ATTENTION, *_WIDE_KEYS))
     settings.used.update(
         f"{each}.{width}_param{end}" for each in ("model", "ddp") for width in _WIDTHS for end in ("", "_gather")
     )
@@ -239,6 +250,7 @@ def _precision(renamed: Renamed) -> None:
         if settings.flag(f"{before}.{name}"):
             put(name.replace("_", "-"), f"{before}.{name}")
     _parameters(renamed, "mixed_precision" if above else "ddp")
+    _wide_layers(renamed, before, 0 if above else 1)
     settings.raw("mixed_precision.fp8_recipe")
     key = f"{'mixed_precision' if above else 'ddp'}.grad_reduce_in_fp32"
     _exchange(renamed, key, wide=above if settings.raw(key) is None else settings.flag(key))
@@ -256,6 +268,17 @@ def _parameters(renamed: Renamed, before: str) -> None:
                 break
 
 
+def _wide_layers(renamed: Renamed, before: str, each: int) -> None:
+    """Layers at both ends that have 16 bits: ``each`` at each by default."""
+    settings = renamed.given
+    switch, *counts = (f"{before}.{name}" for name in _WIDE_KEYS)
+    if settings.flag(switch):
+        renamed.put("first-last-layers-bf16", switch)
+        for name, said in zip(_WIDE_KEYS[1:], counts, strict=True):
+            number = settings.whole(said, each, least=0)
+            renamed.put(name.replace("_", "-"), said if settings.has(said) else switch, value=number)
+
+
 def _recipe(renamed: Renamed, name: str) -> None:
     put, key = renamed.put, "mixed_precision"
     if name not in RECIPES:
@@ -271,6 +294,10 @@ def _recipe(renamed: Renamed, name: str) -> None:
         put("fp8-recipe", key, value=narrow)
         if name not in _WIDE_PARAMETERS:
             put("fp8-param-gather", key)
+    if name in _WIDE_LAYERS:
+        put("first-last-layers-bf16", key)
+        for argument, number in zip(_WIDE_KEYS[1:], _WIDE_LAYERS[name], strict=True):
+            put(argument.replace("_", "-"), key, value=number)
     _exchange(renamed, key, wide=half == "bf16")
 
 

@@ -704,6 +704,7 @@ def _kernels(settings: Settings) -> None:
         settings.put("narrow_output", settings.has("fp8-format"), "fp8-output-proj")
     _narrow_attention(settings)
     _narrow_parameters(settings)
+    _wide_layers(settings)
     types = [settings.word(name, *_MOMENTS, default="fp32") for name in ("exp-avg-dtype", "exp-avg-sq-dtype")]
     if settings.flag("use-precision-aware-optimizer"):
         names = ("exp-avg-dtype", "exp-avg-sq-dtype", "use-precision-aware-optimizer")
@@ -733,6 +734,31 @@ def _narrow_attention(settings: Settings) -> None:
     counts = (eight or four) and (alone or recipe == "delayed")
     why = f"with the recipe {recipe}" if eight or four else "where linear layers have 16 bits"
     settings.put("narrow_attention", counts, *names, note="" if counts else f"without effect {why}")
+
+
+_WIDE = {"wide_first_layers": "num-layers-at-start-in-bf16", "wide_last_layers": "num-layers-at-end-in-bf16"}
+"""Keys of layers that have 16 bits, and the arguments for their numbers."""
+
+
+def _wide_layers(settings: Settings) -> None:
+    """Layers at both ends that have 16 bits, one at each by default; with delayed scaling, Megatron Core has none."""
+    switch = "first-last-layers-bf16"
+    if not settings.flag(switch):
+        return
+    eight = settings.has("fp8-format")
+    if not eight and not settings.has("fp4-format"):
+        settings.warnings.append(f"{settings.said(switch)} has no effect where linear layers have 16 bits")
+        return
+    if eight and settings.word("fp8-recipe", default="delayed") == "delayed":
+        settings.problem(
+            switch,
+            "the recipe delayed has 8 bits in all layers",
+            allowed="the recipes tensorwise, blockwise and mxfp8",
+            help=f"remove {settings.said(switch)}",
+        )
+    for key, name in _WIDE.items():
+        note = "" if settings.has(name) else f"default of {settings.software}"
+        settings.put(key, settings.whole(name, 1, least=0), switch, name, note=note)
 
 
 def _narrow_parameters(settings: Settings) -> None:
