@@ -7,6 +7,7 @@
 - :mod:`~syncline.jobs.training_job`: reads one;
 - :mod:`~syncline.jobs.checks`: what its values must have in common;
 - :mod:`~syncline.jobs.other_files`: what else users have, and what to do with it;
+- :mod:`~syncline.jobs.written`: the job file of a job that a search found;
 - :mod:`~syncline.jobs.schema`: the JSON schema, for editors;
 - :mod:`~syncline.jobs.estimation`: its step and memory;
 - :mod:`~syncline.jobs.alternatives`: what would make it faster;

@@ -257,6 +257,10 @@ def parallel(
             "--simulate", metavar="N", min=0, max=100, help="Simulate the best N configurations, with contention."
         ),
     ] = 0,
+    job: Annotated[
+        str | None,
+        typer.Option("--job", metavar="FILE", help="Write the best one as a job file, for `syncline estimate`: .yaml."),
+    ] = None,
     report: Report = None,
     force: Force = False,
     json: Json = False,
@@ -297,8 +301,10 @@ def parallel(
             price=price,
             power=power,
             simulate=simulate,
+            job=job,
             report=report,
             force=force,
             as_json=json,
+            quiet=quiet,
         ),
     )

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline.cli.commands.options import network_rate, size
 from syncline.cli.commands.pages import check_page, write_page
 from syncline.codes import Code
-from syncline.input.problem import error, raise_errors
-from syncline.terminal.streams import console, show, show_json
+from syncline.files import write_whole
+from syncline.input.problem import bad_value, cannot_write, error, raise_errors, require_writable
+from syncline.terminal.streams import console, say, show, show_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.design.parallel.search_configurations import Offloaded
+    from syncline.design.parallel.search_configurations import Found, Offloaded
     from syncline.design.parallel.simulation import Simulated
     from syncline.estimate import Machine
     from syncline.estimate.job import Dispatcher, Gradients, Graphs, Moments, Precision, Schedule
@@ -57,9 +59,11 @@ class ParallelOptions:
     price: str | None
     power: str | None
     simulate: int
+    job: str | None
     report: str | None
     force: bool
     as_json: bool
+    quiet: bool = False
 
 
 def parallel(model: str, options: ParallelOptions) -> int:
@@ -86,6 +90,8 @@ def parallel(model: str, options: ParallelOptions) -> int:
         )
     if options.report is not None:
         check_page(options.report, force=options.force)
+    if options.job is not None:
+        _check_job_file(options.job, force=options.force)
     nic = None if options.nic_rate is None else network_rate("--nic-rate", options.nic_rate) / 8
     request = Request(
         read_model(model),
@@ -117,6 +123,10 @@ def parallel(model: str, options: ParallelOptions) -> int:
         from syncline.design.parallel.page import page
 
         write_page(options.report, page(found, runs))
+    if options.job is not None:
+        _write_job(options.job, model, found.best)
+        if not options.quiet:
+            say(f"Wrote {options.job}")
     if options.as_json:
         told = {**as_dict(found.best), **({"costs": sizes_screen.as_dict(found)} if traded else {})}
         if runs:
@@ -132,6 +142,25 @@ def parallel(model: str, options: ParallelOptions) -> int:
 
             show(Group(*blocks(runs, width)))
     return 0
+
+
+def _check_job_file(path: str, *, force: bool) -> None:
+    if Path(path).suffix.lower() not in (".yaml", ".yml"):
+        raise bad_value("not a name of a job file", path, allowed="a name that ends in .yaml")
+    require_writable(path, force=force)
+
+
+def _write_job(path: str, model: str, found: Found) -> None:
+    """Writes the best configuration as a job file."""
+    from syncline.design.parallel.training import training_job
+    from syncline.jobs.written import job_text
+
+    made = training_job(found.request, found.best[0])
+    which = f"{found.fitting:,} configurations of {made.name} on {made.job.ranks:,} accelerators"
+    try:
+        write_whole(path, job_text(made, model, str(Path(path).parent), f"The best of {which} that fit."))
+    except OSError as problem:
+        raise_errors(cannot_write(path, problem))
 
 
 def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: float | None) -> Machine:

@@ -5,6 +5,7 @@
 - :mod:`~syncline.design.parallel.sizes`: searches with several numbers of accelerators, and their frontier;
 - :mod:`~syncline.design.parallel.screen`: what the command prints;
 - :mod:`~syncline.design.parallel.sizes_screen`: the same of frontier and costs;
+- :mod:`~syncline.design.parallel.training`: configurations as training jobs;
 - :mod:`~syncline.design.parallel.scenario`: a configuration as a scenario;
 - :mod:`~syncline.design.parallel.simulation`: the best configurations, simulated;
 - :mod:`~syncline.design.parallel.simulation_screen`: how they are shown;

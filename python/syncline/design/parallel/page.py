@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from syncline.design.parallel.objective import Objective, hours
 from syncline.design.parallel.screen import axes
-from syncline.design.parallel.search_configurations import FRAMEWORK
 from syncline.design.parallel.simulation_screen import WHY
 from syncline.design.parallel.sizes_screen import assumptions, energy, spent, whole, why
+from syncline.design.parallel.training import training_job
 from syncline.estimate.screen import setting
-from syncline.jobs import TrainingJob, estimate
+from syncline.jobs import estimate
 from syncline.jobs.page import More, changes
 from syncline.jobs.page import page as job_page
 from syncline.quantity import digits, memory, money, percent, time
@@ -35,7 +35,7 @@ def page(sweep: Sweep, runs: Sequence[Simulated] = ()) -> bytes:
     """The HTML of the page of the best configuration; ``runs`` are configurations that were simulated, too."""
     found = sweep.best
     request = found.request
-    job = TrainingJob(request.architecture.source, request.architecture, request.machine, found.best[0].how, FRAMEWORK)
+    job = training_job(request, found.best[0])
     fitting = (
         f"{found.fitting:,} of {found.possible:,} configurations among {request.gpus:,} accelerators fit into"
         f" {memory(found.capacity)}, and were estimated."

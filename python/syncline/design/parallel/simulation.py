@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from syncline.api import simulate
 from syncline.design.parallel.scenario import loaded, refusal
-from syncline.design.parallel.search_configurations import FRAMEWORK
-from syncline.jobs import TrainingJob
+from syncline.design.parallel.training import training_job
 
 if TYPE_CHECKING:
     from syncline.design.parallel.search_configurations import Configuration, Found
     from syncline.design.parallel.sizes import Sweep
+    from syncline.jobs import TrainingJob
 
 MOST_EVENTS = 10_000_000
 """The most events of a simulation, a few seconds."""
@@ -46,9 +46,7 @@ def simulated(sweep: Sweep, count: int) -> tuple[Simulated, ...]:
 
 
 def _one(found: Found, configuration: Configuration) -> Simulated:
-    request = found.request
-    job = TrainingJob(request.architecture.source, request.architecture, request.machine, configuration.how, FRAMEWORK)
-    run = simulated_job(job)
+    run = simulated_job(training_job(found.request, configuration))
     return Simulated(configuration, run.step_s, run.exposed_s, run.reason)
 
 
