@@ -43,7 +43,7 @@ CALIBRATES = {
 _CLUSTERS = frozenset(known_clusters())
 
 DERIVED = ("dgx-b300", "gb300-nvl72")
-"""Clusters whose kernels follow from another accelerator's: their rows calibrate nothing."""
+"""Clusters whose kernels follow from another accelerator's: their rows calibrate no software."""
 
 UNKNOWN_MODELS = {
     "deepseek-v4-flash": "its attention and its hyper-connections are not modelled",
@@ -498,47 +498,18 @@ def bridge_recompute(release: str, model: str, cluster: str, precision: str, mic
     return ""
 
 
-RECIPES = (
-    # 25.09 drops tokens on Blackwell, so that sizes are known before: graphs of whole layers.
-    ("25.09", "qwen3-30b", ("gb200", "b200"), "", "full all_to_all no no"),
-    ("25.09", "qwen3-235b", ("gb200",), "", "full all_to_all no no"),
-    ("25.09", "deepseek-v3", ("h100",), "", "none fused yes no"),
-    ("25.11", "deepseek-v3", ("gb",), "", "partial fused no no"),
-    ("25.11", "deepseek-v3", ("h100",), "", "none fused yes no"),
-    ("25.11", "deepseek-v3", ("b200",), "", "none all_to_all no no"),
-    ("25.11", "gpt-oss-120b", ("gb300",), "", "partial all_to_all no no"),
-    ("25.11", "qwen3", ("gb",), "", "partial fused no no"),
-    ("25.11", "qwen3-235b", ("b200", "b300", "h100"), "", "none all_to_all yes no"),
-    ("25.11", "qwen3-30b", ("b200", "b300"), "", "partial all_to_all no no"),
-    ("25.11", "qwen3-30b", ("h100",), "", "none all_to_all yes no"),
-    ("26.02", "deepseek-v3", ("b200", "b300", "h100"), "", "none fused no no"),
-    ("26.02", "deepseek-v3", ("gb300",), "mxfp8", "none fused no no"),
-    ("26.02", "gpt-oss-120b", ("b300",), "", "partial all_to_all no no"),
-    ("26.02", "qwen3-235b", ("b200",), "", "none all_to_all no no"),
-    ("26.04", "qwen3-235b", ("b300",), "", "none all_to_all no no"),
-    ("26.02", "qwen3-30b", ("h100",), "", "none fused yes no"),
-    ("26.04", "gpt-oss-120b", ("gb200",), "", "none fused yes no"),
-    ("26.04", "gpt-oss-120b", ("b200",), "", "none fused no no"),
-    ("26.04", "gpt-oss-120b", ("b300",), "", "partial fused no no"),
-    ("26.04", "qwen3-30b", ("b200", "b300"), "", "partial fused no no"),
-    ("26.04", "qwen3-30b", ("h100",), "", "none fused no no"),
-    ("26.04", "kimi-k2", ("gb",), "", "partial fused no no"),
-    ("26.06", "gpt-oss-120b", ("gb", "b200", "b300"), "bf16", "none all_to_all yes no"),
-    ("26.06", "gpt-oss-120b", ("b200", "b300"), "", "none all_to_all no no"),
-    ("26.06", "gpt-oss-120b", ("gb",), "mxfp8", "full fused yes yes"),
-    ("26.06", "deepseek-v3", ("gb",), "mxfp8", "full fused yes yes"),
-    ("26.06", "deepseek-v3", ("b200",), "mxfp8", "partial fused yes no"),
-    ("26.06", "qwen3", ("gb",), "mxfp8", "full fused yes yes"),
-    ("26.06.01", "qwen3", ("b200", "b300"), "mxfp8", "full fused yes yes"),
-)
-"""What recipes do with experts: container from which on, beginning of the model's name, beginnings of the cluster's,
-precision (empty: any); then ``graphs``, ``dispatcher``, ``overlap_experts`` and ``fused_experts``. The last line that
-holds counts.
+RECIPES = read(Path(__file__).parent, "recipes.csv")
+"""What recipes of Megatron-Bridge do with kernels, by release: ``make_recipes.py``."""
 
-From ``scripts/performance`` of NVIDIA-NeMo/Megatron-Bridge, tags v0.1.0rc4 (container 25.09), v0.2.0 (25.11), v0.3.0
-and v0.3.1 (26.02), v0.4.0 and v0.4.1 (26.04), v0.5.0 and v0.5.1 (26.06), v0.6.0 (26.08): ``cuda_graph_impl``,
-``moe_flex_dispatcher_backend``, ``moe_a2a_overlap``, ``cutedsl_fused_grouped_mlp``; ``fp8_output_proj`` goes with the
-last one in DeepSeek-V3 and GPT-OSS."""
+
+def recipe(release: str, model: str, cluster: str, precision: str) -> dict[str, str]:
+    """The line of :data:`RECIPES` that counts for a container: the last one until then; empty if there is none."""
+    found: dict[str, str] = {}
+    for line in RECIPES:
+        same = (line["model"], line["cluster"]) == (model, cluster) and precision in line["precisions"].split()
+        if same and line["release"] <= release:
+            found = line
+    return found
 
 
 NARROW_ATTENTION = (
@@ -561,38 +532,40 @@ UNLIKE_RECIPES = (
     ("25.11", "gpt-oss-120b", "dgx-h100"),
     ("25.11", "qwen3-235b-a22b", "dgx-b200"),
     ("25.11", "qwen3-30b-a3b", "dgx-h100"),
+    ("26.02.01", "llama3-70b", "gb300-nvl72"),
 )
 """Rows whose table has another micro-batch or number of chunks than the recipe of their container: 1 for 4 (and
-sequences of 8,192 tokens for 4,096), 4 for 1, 2 chunks for 4, and 2 and 24 for 1 and 12. What else those runs changed
-is unknown."""
+sequences of 8,192 tokens for 4,096), 4 for 1, 2 chunks for 4, 2 and 24 for 1 and 12, and 2 and 1 for 1 and 5. What else
+those runs changed is unknown."""
+
+
+NARROW = ("fp8", "mxfp8")
+"""Precisions of 8 bits."""
 
 
 def bridge_graphs(release: str, model: str, cluster: str, precision: str, task: str) -> str:
     """Whether the recipe of a container puts the kernels of a dense model into CUDA graphs.
 
-    From ``scripts/performance/configs`` of NVIDIA-NeMo/Megatron-Bridge, tags v0.1.0rc4 to v0.5.0: ``cuda_graphs``, then
-    ``cuda_graph_impl`` with ``cuda_graph_scope``, of which ``mlp`` is a part of a layer, and ``full_iteration`` all.
+    :data:`RECIPES` have it for pretraining. Of LoRA, ``scripts/performance/configs`` of NVIDIA-NeMo/Megatron-Bridge say
+    it from 25.11 on: the scope is ``mlp``, a part of a layer.
     """
     blackwell = cluster.removeprefix("dgx-").startswith(("b", "gb"))
-    if model == "llama3-8b" and task == "pretrain" and blackwell and precision != "nvfp4":
-        return "none" if (release, cluster, precision) == ("25.09", "gb200-nvl72", "fp8") else "full"
-    if model == "llama3-70b" and task == "pretrain" and cluster == "dgx-b200" and precision == "bf16":
-        return "full"
-    if model == "llama3-70b" and task == "lora" and blackwell and release >= "25.11":
+    if task == "lora" and model == "llama3-70b" and blackwell and release >= "25.11":
         return "partial"
-    return "none"
+    found = recipe(release, model, cluster, precision) if task == "pretrain" else {}
+    return found.get("graphs", "none")
+
+
+NO_RECIPE = {"graphs": "none", "dispatcher": "all_to_all", "overlap_experts": "no", "fused_experts": "no"}
+"""What runs with experts do with kernels, without a recipe."""
 
 
 def bridge_kernels(release: str, model: str, cluster: str, precision: str, task: str) -> dict[str, str]:
     """What the recipe of a container does with kernels: graphs, and what concerns experts."""
     if not model.startswith(EXPERTS):
         return {"graphs": bridge_graphs(release, model, cluster, precision, task)}
-    found = "none all_to_all no no"
-    for since, start, clusters, only, values in RECIPES:
-        name = cluster.removeprefix("dgx-")
-        if release >= since and model.startswith(start) and name.startswith(clusters) and only in ("", precision):
-            found = values
-    cells = dict(zip(("graphs", "dispatcher", "overlap_experts", "fused_experts"), found.split(), strict=True))
+    found = recipe(release, model, cluster, precision)
+    cells = {name: found.get(name, usual) for name, usual in NO_RECIPE.items()}
     if cells["dispatcher"] == "fused":
         cells["dispatch_multiprocessors"] = dispatch_multiprocessors(release, model, cluster)
     narrow = model in ("deepseek-v3", "gpt-oss-120b") and cells["fused_experts"] == "yes"
@@ -674,6 +647,8 @@ def nemo(folder: Path) -> list[Row]:
                     each for each in (reading, "micro-batch or chunks are not those of its recipe") if each
                 )
             common = nvidia(tp or 1, vp or 1, cluster, model, task)
+            if cluster == "gb300-nvl72" and model == "llama3-70b" and task == "pretrain" and precision in NARROW:
+                common["calibrates"] = "gb300"
             rows.append(
                 made(
                     *(dataset, at, model, cluster, whole(at["gpus"])),
@@ -755,6 +730,9 @@ def dgxc(folder: Path) -> list[Row]:
         common = nvidia(tp, vp or 1, cluster, model, task)
         if jax:
             common |= {"overlap_pipeline": "", "gradient_type": None}
+        if model == "deepseek-v3":
+            # `tp_comm_overlap=False` in scripts/performance/llm/pretrain_deepseek_v3.py of NeMo 2.3.
+            common |= {"overlap_tp": "no"}
         rows.append(
             made(
                 *("dgxc", at, model, cluster, gpus),
@@ -874,6 +852,7 @@ def model_zoo(folder: Path) -> list[Row]:
         cluster, sequence, batch = SYSTEMS.get(at["GPU"], at["GPU"].lower()), int(at["SEQ_LEN"]), int(at["GBS"])
         tp, vp = int(at["TP"]), whole(at["VPP"], 1) or 1
         rate = None if h100 else float(at["TFLOPS"]) * 1e12
+        narrow = at["Precision"] == "MXFP8"
         rows.append(
             made(
                 *("model-zoo", at, "qwen3-235b-a22b", cluster, gpus),
@@ -890,14 +869,15 @@ def model_zoo(folder: Path) -> list[Row]:
                 global_batch=batch,
                 sequence=sequence,
                 precision=at["Precision"].lower() or "bf16",
-                recompute=None,
+                # Its commands: HybridEP, with the multiprocessors of Megatron Core (`moe_hybridep_num_sms`), and graphs
+                # of attention, router and preprocessing; with MXFP8, overlap and recomputation.
+                recompute="" if h100 else "selective" if narrow else "none",
+                recompute_modules="moe_act layernorm" if narrow else "",
                 offload="expert_fc1 moe_act" if "offloading" in at["Notes"] else "",
-                # Its commands: HybridEP, with the multiprocessors of Megatron Core (`moe_hybridep_num_sms`), and
-                # graphs of attention, router and preprocessing; overlap with MXFP8.
                 graphs="" if h100 else "partial",
                 dispatcher="" if h100 else "fused",
                 dispatch_multiprocessors="" if h100 else "16",
-                overlap_experts="" if h100 else "yes" if at["Precision"] == "MXFP8" and sequence == 4096 else "no",
+                overlap_experts="" if h100 else "yes" if narrow and sequence == 4096 else "no",
                 step_s=None if rate is None else batch * sequence * per_token / (rate * gpus),
                 reading="" if h100 else "step time from FLOP/s, with the FLOP that Megatron-Bridge counts for a token",
                 excluded="stages, experts' parallelism and micro-batch are not given" if h100 else None,

@@ -151,11 +151,12 @@ impl<C: Costs> Setting<'_, C> {
     /// Time in which the processor launches the kernels of a layer, forward and backward.
     fn launching(&self, work: &LayerWork) -> f64 {
         let software = self.software;
-        let each = if work.local_experts > 0 {
+        let experts = if work.local_experts > 0 {
             software.expert_cpu_s + software.each_expert_cpu_s * work.local_experts as f64
         } else {
-            software.layer_cpu_s
+            0.0
         };
+        let each = software.layer_cpu_s + experts;
         match self.job.graphs {
             Graphs::None => each,
             Graphs::Partial => each * software.partial_graphs,
@@ -210,7 +211,7 @@ impl<C: Costs> Setting<'_, C> {
     /// The rate of products in a precision over that of the measured kernels.
     pub(crate) fn rate(&self, precision: Precision) -> f64 {
         if precision.converts() {
-            self.software.narrow_products
+            self.software.narrow_products * self.cluster.narrow_sustained
         } else {
             self.software.products * self.cluster.sustained
         }

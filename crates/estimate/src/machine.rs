@@ -143,6 +143,10 @@ pub struct Cluster {
     pub domain: u32,
     /// Rate of matrix products of 16 bits under lasting load over that of the measured kernels, which ran in short bursts.
     pub sustained: f64,
+    /// The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of
+    /// [`Software::narrow_products`].
+    #[serde(default = "unchanged")]
+    pub narrow_sustained: f64,
     /// The memory of the host; nothing if it is not known.
     #[serde(default)]
     pub host: Option<Host>,
@@ -158,6 +162,10 @@ impl Cluster {
     const fn two() -> u8 {
         2
     }
+}
+
+fn unchanged() -> f64 {
+    1.0
 }
 
 /// Kernels that send a token once to each rank that holds any of its experts, and bring outputs back (`DeepEP`, `HybridEP`),
@@ -223,7 +231,7 @@ pub struct Software {
     pub dispatch: f64,
     /// Part of the time of tokens to experts and back by NCCL that is exposed where it overlaps.
     pub expert_exposed: f64,
-    /// Least time of a layer with experts, forward and backward, as `layer_cpu_s`: routing and dispatch launch many kernels.
+    /// What experts add to the least time of a layer, forward and backward: routing and dispatch launch many kernels.
     pub expert_cpu_s: f64,
     /// What each expert of a rank adds to that time, seconds.
     pub each_expert_cpu_s: f64,

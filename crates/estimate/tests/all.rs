@@ -154,5 +154,11 @@ pub const PLAIN: Software = Software {
 };
 
 /// Servers of eight.
-pub const SERVERS: Cluster =
-    Cluster { domain: 8, sustained: 1.0, host: None, token_kernels: None, fp8_sides: 2 };
+pub const SERVERS: Cluster = Cluster {
+    domain: 8,
+    sustained: 1.0,
+    narrow_sustained: 1.0,
+    host: None,
+    token_kernels: None,
+    fp8_sides: 2,
+};

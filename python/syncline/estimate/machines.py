@@ -45,8 +45,19 @@ class Measured:
     sustained: float = 1.0
     """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
     measured kernels, which ran in short bursts."""
+    narrow_sustained: float = 1.0
+    """The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of the constant
+    ``narrow_products`` of each framework."""
     fp8_sides: int = 2
     """Copies of weights in 8 bits that products need: 2 where tensor cores multiply such operands along rows alone."""
+
+
+GB300_CLOCK = 1.23
+"""Rate of products in jobs on GB300 over what constants of H100 and kernels of a B200 give.
+
+Fitted to the rows of ``validation/runs.csv`` with ``gb300`` in ``calibrates``: Llama 3 70B in 8 bits, dense. On the
+same mesh and release it takes 0.81 times as long as on GB200. Boards of 1,400 W need not lower their clock as those of
+1,000 and 700 W do, of which the kernels and the constants are."""
 
 
 MEASURED: Mapping[str, Measured] = {
@@ -54,10 +65,12 @@ MEASURED: Mapping[str, Measured] = {
     "A100-SXM4-80GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
     "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", "dgx-h100", "h100-sxm", 0.92),
     "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200", "h200-sxm", 0.964),
-    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", "hybridep", 0.92, 1),
-    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", "hybridep", 0.92, 1),
-    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", "hybridep", 0.92, 1),
-    "GB300-NVL72": Measured("GB300-NVL72", "gb300", "gb300-nvl72", "hybridep", 0.92, 1),
+    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", "hybridep", 0.92, fp8_sides=1),
+    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", "hybridep", 0.92, fp8_sides=1),
+    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", "hybridep", 0.92, fp8_sides=1),
+    "GB300-NVL72": Measured(
+        "GB300-NVL72", "gb300", "gb300-nvl72", "hybridep", 0.92 * GB300_CLOCK, GB300_CLOCK, fp8_sides=1
+    ),
     "H800-SXM5-80GB": Measured("H800-SXM5-80GB", "h800-sxm", "hgx-h800", "deepep-h800", 0.92),
     "H20-SXM5-96GB": Measured("H20-SXM5-96GB", "h100-sxm", "hgx-h20", "h100-sxm"),
 }
@@ -67,8 +80,8 @@ of a B200; those of B300, GB300, H800 and H20 follow from a B200 or an H100 (:mo
 `fp8_sides` follows from compute capabilities: 2 below 10 (``is_non_tn_fp8_gemm_supported`` of Transformer Engine).
 
 `sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200, GB200, B300 and
-GB300 is assumed, and that of H800: as an H100. An H20 draws too little power to throttle. An A100 throttles little: its
-measured kernels already hold it."""
+H800 is assumed: as an H100. That of a GB300 is :data:`GB300_CLOCK` times as much. An H20 draws too little power to
+throttle. An A100 throttles little: its measured kernels already hold it."""
 
 
 CPU_UPDATE = 0.5
@@ -206,6 +219,7 @@ class Machine:
         measured = MEASURED.get(self.accelerator)
         sold = 1.0 if measured is None else measured.sustained
         sustained = sold if self.sustained is None else self.sustained
+        narrow = 1.0 if measured is None else measured.narrow_sustained
         host = None
         if self.host.to_host is not None and self.host.to_device is not None:
             update = CPU_UPDATE * (self.host.memory_bytes_per_s or 0.0)
@@ -214,6 +228,7 @@ class Machine:
             {
                 "domain": self.used or self.domain,
                 "sustained": sustained,
+                "narrow_sustained": narrow,
                 "host": host,
                 "token_kernels": self._token_kernels(),
                 "fp8_sides": 2 if measured is None else measured.fp8_sides,

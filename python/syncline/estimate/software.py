@@ -75,7 +75,7 @@ class Software(Strict, metaclass=_Checked):
     expert_exposed: _Part = 0.3
     """Part of that time that stays exposed where it overlaps; kernels of their own take their part of it."""
     expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Time in which the processor launches the kernels of a layer with experts, forward and backward, in seconds."""
+    """What routing and dispatch add to the time in which the processor launches the kernels of a layer, in seconds."""
     each_expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """What each expert of a rank adds to it."""
     partial_graphs: Annotated[float, Field(ge=0, le=1)] = 1.0

@@ -44,6 +44,7 @@ SETS = {
     "a100": "A100",
     "experts": "experts",
     "fsdp": "FSDP",
+    "gb300": "GB300",
     "h100": "H100",
     "nanotron": "nanotron",
 }
