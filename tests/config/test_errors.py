@@ -360,7 +360,7 @@ error[SL0101]: unknown key `tp`
   |
   = note: allowed: tensor, data, pipeline, axes, order, meshes, backward,
           schedule, virtual_stages, zero, recompute, divided_checkpoints,
-          sequence, overlap
+          sequence, overlap, combined, updates, messages
   = note: key `workload.parallel.tp`
   = help: tensor parallelism is `parallel.tensor`, such as `parallel: { tensor: 8 }`""",
     ),
@@ -375,7 +375,7 @@ error[SL0101]: unknown key `context`
   |
   = note: allowed: tensor, data, pipeline, axes, order, meshes, backward,
           schedule, virtual_stages, zero, recompute, divided_checkpoints,
-          sequence, overlap
+          sequence, overlap, combined, updates, messages
   = note: key `workload.parallel.context`
   = help: context parallelism is not derived yet: `parallel.axes` and `exchanges` of layers can describe it; `parallel.sequence: true` is Megatron-LM's sequence parallelism, which divides tokens among tensor-parallel ranks""",  # noqa: E501 - as long as the message
     ),

@@ -56,22 +56,22 @@ def seconds(job, operation, size, ranks):
         {"data": 8, "expert": 8, "recompute": "full"},
         {"data": 8, "expert": 8, "recompute": "selective", "recompute_modules": ["moe"]},
         {"data": 8, "expert": 8, "overlap": {"experts": True}},
+        {"data": 8, "expert": 8, "micro_batches": 1, "overlap": {"experts": True}},
+        {"data": 8, "expert": 8, "dispatcher": "fused"},
+        {"data": 16, "expert": 16, "dispatcher": "fused", "dispatch_multiprocessors": 4},
+        {"data": 8, "expert": 8, "dispatcher": "fused", "overlap": {"experts": True}},
         {"data": 8, "expert": 4, "expert_tensor": 2},
     ],
     ids=str,
 )
 def test_tokens_to_experts_and_back_take_the_time_of_the_estimate(how):
-    """Nothing else communicates in simulated jobs that train adapters, and nothing is hidden: both times are sums.
+    """Little else communicates in jobs that train adapters, and nothing else is hidden: both times are sums.
 
-    An estimate multiplies the time of all-to-alls by the software's factor, a simulation their bytes: latencies differ.
-    A simulation hides the exchanges of the first micro-batch and of the last one, too, where an estimate does not.
+    Where exchanges overlap, both expose those of the first micro-batch forward and of the last one backward, and what
+    kernels take of the multiprocessors in all others.
     """
     job = of(SPARSE, adapters=16, zero=0, **how)
-    # The few gradients of adapters are not simulated.
-    found = estimate(job)
-    assert simulated(job).total_time_s == pytest.approx(
-        found.step_s - found.parts["exchange"], rel=2e-2 if "overlap" in how else 5e-3
-    )
+    assert simulated(job).total_time_s == pytest.approx(estimate(job).step_s, rel=1e-3)
 
 
 def test_tokens_are_sent_four_times_in_each_layer_and_micro_batch():
@@ -81,10 +81,14 @@ def test_tokens_are_sent_four_times_in_each_layer_and_micro_batch():
     """
     job = of(SPARSE, adapters=16, zero=0, data=8, expert=8)
     found = syncline.simulate(loaded(job)).table("collectives")
-    assert set(found["kind"]) == {"all_to_all"} and len(found["kind"]) == 4 * 4 * 4 * 1
+    sizes = [size for size, kind in zip(found["size_bytes"], found["kind"], strict=True) if kind == "all_to_all"]
+    assert len(sizes) == 4 * 4 * 4 * 1
     factor = shipped()["megatron"].constants.dispatch
-    (size,) = set(found["size_bytes"])
-    assert size == pytest.approx(factor * 4096 * 2 * 4096 * 2, rel=1e-6)
+    (size,) = set(sizes)
+    # The factor multiplies NCCL's time, of which latency is a small part.
+    assert size == pytest.approx(factor * 4096 * 2 * 4096 * 2, rel=0.06)
+    whole = factor * seconds(job, "all_to_all", 4096 * 2 * 4096 * 2, 8)
+    assert seconds(job, "all_to_all", size, 8) == pytest.approx(whole, rel=1e-6)
 
 
 def test_gradients_of_experts_have_groups_of_their_own():
@@ -109,34 +113,29 @@ class Rank:
     """When its last compute ended."""
     free: dict[str, float] = field(default_factory=dict)
     """When the last collective of each queue ended."""
-    updates: list[tuple[float, float]] = field(default_factory=list)
-    """When gradients are reduced, and what the update takes then."""
+    reduced: float = 0.0
+    """When the last gradients are reduced."""
 
     def collective(self, queue: str, takes: float) -> float:
         self.free[queue] = max(self.free.get(queue, 0.0), self.now) + takes
         return self.free[queue]
 
     def compute(self, takes: float, after: float = 0.0) -> None:
-        """Computes, after updates whose gradients are there before."""
-        ready = max(self.now, after)
-        while self.updates and self.updates[0][0] < ready:
-            reduced, update = self.updates.pop(0)
-            self.now = max(self.now, reduced) + update
-        self.now = max(self.now, ready) + takes
+        self.now = max(self.now, after) + takes
 
 
 def by_hand(job, gathers, reductions):
     """The step of an FSDP job by a schedule made by hand, with the queues of gathers and of reductions.
 
     The gather of a unit begins with the unit before; that of the first unit of a pass, which has just been released,
-    with the pass. Gradients of a unit are reduced once it has computed, and then it is updated.
+    with the pass. Gradients of a unit are reduced once it has computed. All units are updated once all are reduced.
     """
     units, ranks = [each.dense for each in blocks(job).chunks[0]], job.job.data
     gather = [seconds(job, "all_gather", 2 * each.parameters, ranks) for each in units]
     reduce = [seconds(job, "reduce_scatter", 4 * each.parameters, ranks) for each in units]
     forward = list(range(len(units)))
     rank = Rank()
-    for batch in range(job.job.micro_batches):
+    for _ in range(job.job.micro_batches):
         for order in (forward, forward[::-1]):
             here = rank.collective(gathers, gather[order[0]])
             for at, following in zip(order, [*order[1:], None], strict=True):
@@ -145,11 +144,9 @@ def by_hand(job, gathers, reductions):
                     rank.compute(units[at].forward_s, here)
                 else:
                     rank.compute(units[at].input_s + units[at].weight_s, here)
-                    reduced = rank.collective(reductions, reduce[at])
-                    if batch + 1 == job.job.micro_batches:
-                        rank.updates.append((reduced, units[at].update_s))
+                    rank.reduced = rank.collective(reductions, reduce[at])
                 here = gathered
-    rank.compute(0.0, max(reduced for reduced, _ in rank.updates) + 1e-12)
+    rank.compute(sum(each.update_s for each in units), rank.reduced)
     return rank.now
 
 
@@ -200,14 +197,14 @@ def test_ranks_that_hold_the_same_part_sum_its_gradients_once():
 def test_in_a_pipeline_zero_3_gathers_once():
     job = of(DENSE, pipeline=2, data=8, shard_group=8, zero=3, overlap=OVERLAP)
     when = [each["when"] for layer in scenario(job)["workload"]["layers"] for each in layer["exchanges"]]
-    assert sorted(set(when)) == ["after_update", "after_weight_grad"]
+    assert sorted(set(when)) == ["after_weight_grad", "before_step"]
 
 
 @pytest.mark.parametrize(
     ("zero", "exchanged"),
     [
         (0, [("after_weight_grad", "all_reduce", "4000B")]),
-        (1, [("after_weight_grad", "reduce_scatter", "4000B"), ("after_update", "all_gather", "2000B")]),
+        (1, [("after_weight_grad", "reduce_scatter", "4000B"), ("before_step", "all_gather", "2000B")]),
         (3, [("before_use", "all_gather", "2000B"), ("after_weight_grad", "reduce_scatter", "4000B")]),
     ],
 )
@@ -223,9 +220,20 @@ def test_parameters_of_8_bits_are_gathered_in_them():
     assert [each["bytes"] for each in found] == ["4000B", "1000B"]
 
 
-def test_adapters_have_no_gradients_to_reduce():
-    how = Job.model_validate({"data": 4, "zero": 0, "adapters": 16, "sequence": 1024})
-    assert list(gradients(how, 1000, 2000, Axes.of(how))) == []
+@pytest.mark.parametrize(
+    ("zero", "gathered", "exchanged"),
+    [
+        (0, 24, [("all_reduce", "48B")]),
+        (1, 24, [("reduce_scatter", "48B"), ("all_gather", "24B")]),
+        (3, 2000, [("all_gather", "2000B"), ("reduce_scatter", "48B")]),
+    ],
+)
+def test_only_adapters_have_gradients_to_reduce(zero, gathered, exchanged):
+    """12 trained parameters beside 1,000 that are frozen: the latter travel only where they are divided (ZeRO-3)."""
+    given = {"data": 4, "shard_group": 4, "zero": zero, "adapters": 16, "sequence": 1024, "overlap": OVERLAP}
+    how = Job.model_validate(given)
+    found = gradients(how, 12, gathered, Axes.of(how))
+    assert [(each["collective"], each["bytes"]) for each in found] == exchanged
 
 
 @pytest.mark.parametrize("zero", [1, 2])
@@ -236,6 +244,6 @@ def test_groups_that_divide_optimizer_states_sum_parts_among_them(zero):
     assert [(each["when"], each["collective"], each["bytes"], each["axis"]) for each in found] == [
         ("after_weight_grad", "reduce_scatter", "4000B", "shard"),
         ("after_weight_grad", "all_reduce", "1000B", "data"),
-        ("after_update", "all_gather", "2000B", "shard"),
+        ("before_step", "all_gather", "2000B", "shard"),
     ]
     assert all(each.get("each_micro_batch", False) is (zero == 2) for each in found[:2])

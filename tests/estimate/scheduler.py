@@ -1,7 +1,8 @@
 """A list scheduler of pipelines: it knows what each stage does next, and starts it as soon as its inputs are there.
 
 It shares no code with the crate ``estimate``. The orders are written from their definitions: the figures of Qi et al.
-(2024) for ZB-H1, ``ScheduleZBVZeroBubble`` of PyTorch for ZB-V, the eight phases of DeepSeek's DualPipe.
+(2024) for ZB-H1, those of Narayanan et al. (2021) for 1F1B, ``ScheduleZBVZeroBubble`` of PyTorch for ZB-V, the eight
+phases of DeepSeek's DualPipe.
 """
 
 from __future__ import annotations
@@ -126,8 +127,39 @@ def dual_pipe(half: int, place: int, batches: int, near: tuple[int, int], far: t
         yield [late.popleft()]
 
 
-def orders(name: str, stages: int, batches: int) -> tuple[list[list[Turn]], int]:
+def one_forward_one_backward(stages: int, stage: int, batches: int, parts: int) -> Iterator[Turn]:
+    """1F1B, interleaved if a stage has several parts of the model (Narayanan et al. 2021, 2.2 and Figure 4)."""
+    count = batches * parts
+    ahead = stages - 1 - stage
+    if parts > 1:
+        # As many micro-batches as stages go through one part after the other.
+        ahead = count if batches == stages else 2 * ahead + (parts - 1) * stages
+    ahead = min(ahead, count)
+
+    def turn(kind: str, number: int) -> Turn:
+        within = number % (stages * parts)
+        part = within // stages if kind == "F" else parts - 1 - within // stages
+        batch = number // (stages * parts) * stages + within % stages if parts > 1 else number
+        return [((kind, 0, part * stages + stage), batch)]
+
+    yield from (turn("F", number) for number in range(ahead))
+    for number in range(count - ahead):
+        yield turn("F", ahead + number)
+        yield turn("B", number)
+    yield from (turn("B", number) for number in range(count - ahead, count))
+
+
+def orders(name: str, stages: int, batches: int, parts: int = 1) -> tuple[list[list[Turn]], int]:
     """What each stage does, and how many chunks a micro-batch passes."""
+    if name == "gpipe":
+        return [
+            [[(("F", 0, stage), batch)] for batch in range(batches)]
+            + [[(("B", 0, stage), batch)] for batch in reversed(range(batches))]
+            for stage in range(stages)
+        ], stages
+    if name == "1f1b":
+        plans = [list(one_forward_one_backward(stages, stage, batches, parts)) for stage in range(stages)]
+        return plans, stages * parts
     if name == "zb-h1":
         return [list(zb_h1(stages, stage, batches)) for stage in range(stages)], stages
     if name == "zb-v":
@@ -146,10 +178,18 @@ def orders(name: str, stages: int, batches: int) -> tuple[list[list[Turn]], int]
 
 
 def run(
-    name: str, stages: int, batches: int, seconds: Callable[[str, int], int], message: int = 0
+    name: str,
+    stages: int,
+    batches: int,
+    seconds: Callable[[str, int], int],
+    message: int = 0,
+    chunks_of_stage: int = 1,
 ) -> tuple[Fraction, list[Fraction]]:
-    """When a step ends, and how long each stage works, if a kind of work takes ``seconds(kind, chunk)``."""
-    plans, chunks = orders(name, stages, batches)
+    """When a step ends, and how long each stage works, if a kind of work takes ``seconds(kind, chunk)``.
+
+    With ``gpipe`` and ``1f1b``, ``B`` are both gradients, and the latter is interleaved with several chunks of a stage.
+    """
+    plans, chunks = orders(name, stages, batches, chunks_of_stage)
     home = {work[1:]: stage for stage, plan in enumerate(plans) for turn in plan for work, _ in turn}
     ends: dict[tuple[Work, int], Fraction] = {}
     free, busy = [Fraction(0)] * stages, [Fraction(0)] * stages

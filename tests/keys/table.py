@@ -97,6 +97,9 @@ TABLE: dict[str, dict[str, Case]] = {
         recompute="full",
         divided_checkpoints=(True, {"workload.parallel.recompute": "full"}),
         sequence=True,
+        combined=True,
+        updates="together",
+        messages="block",
     )
     | _cases(
         "exchanges", "workload.parallel", axes={"extra": 2}, meshes={"other": {"tensor": 1, "axes": {"extra": 2}}}

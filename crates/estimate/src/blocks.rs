@@ -1,13 +1,17 @@
 //! The blocks of a job's chunks, one by one, for simulations: what a rank computes, holds and sends to experts.
+//!
+//! Kernels of collectives take multiprocessors from those that compute. Of exchanges that overlap, of experts and of units of
+//! ZeRO-3, that part of their time counts as computing, as in an estimate.
 
 use crate::activations::Treatment;
+use crate::adapters::trained;
 use crate::exchange::{Exchange, Held};
 use crate::job::{Job, Module, Recompute};
 use crate::layer::{Layer, Setting};
 use crate::machine::{Cluster, Costs, Product, Software};
 use crate::model::Model;
 use crate::offload::Copies;
-use crate::stages::{Block, divide_chunks};
+use crate::stages::{Block, divide, divide_chunks};
 use crate::work::{LayerWork, Part, layer_work};
 use serde::Serialize;
 
@@ -62,6 +66,8 @@ pub struct Share {
     pub parameters: f64,
     /// Bytes of these, as ranks gather them.
     pub gathered: f64,
+    /// Of these, or of adapters, those that are trained: whose gradients are summed, and which are updated.
+    pub trained: f64,
 }
 
 /// The experts of a block, and the exchanges of their tokens.
@@ -69,8 +75,8 @@ pub struct Share {
 pub struct Experts {
     /// What the rank's experts compute and hold.
     pub share: Share,
-    /// Bytes that a rank sends in each exchange of tokens: one before experts and one after them. 0 if the exchanges hide
-    /// behind another micro-batch, or if all experts are on each rank; what is exposed is then part of the dense share.
+    /// Bytes that a rank sends in each exchange of tokens: one before experts and one after them. 0 if all experts are on each
+    /// rank.
     pub bytes: f64,
     /// Whether the backward pass repeats both exchanges of the forward pass before its own two.
     pub repeats: bool,
@@ -88,7 +94,13 @@ pub fn blocks<C: Costs>(
     let (ends, wide) = (setting.ends(), job.of_wide_layers());
     let losses = f64::from(1 + model.prediction_layers);
     let held = setting.held();
-    let whole = held.dense + held.experts;
+    let stages = divide(model, job);
+    let whole = if job.adapters.is_some() {
+        stages.iter().map(|blocks| trained(model, job, blocks)).fold(0.0, f64::max)
+    } else {
+        held.dense + held.experts
+    };
+    let lost = setting.lost(held);
     // The stage that holds most updates its parameters in this time; others in proportion.
     let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
     let update_s = update_s + copies_s;
@@ -96,14 +108,24 @@ pub fn blocks<C: Costs>(
     let one = |block: Block, treatment: Treatment, copies: &mut Copies| {
         let again = treatment.again;
         let own = Held::of(model, job, &[block]);
-        let (dense_bytes, expert_bytes) = job.gathered_bytes(own);
-        let share = |forward_s: f64, seconds: f64, weight_s: f64| Share {
-            forward_s,
-            input_s: (seconds - forward_s - weight_s).max(0.0),
-            weight_s,
-            update_s: updated(own.dense),
-            parameters: own.dense,
-            gathered: dense_bytes,
+        let of_adapters = job.adapters.map(|_| trained(model, job, &[block]));
+        // Of adapters beside frozen parameters that are not divided, only these are gathered.
+        let (dense_bytes, expert_bytes) = job.gathered_bytes(match of_adapters {
+            Some(dense) if job.zero < 3 => Held { dense, ..Held::default() },
+            _ => own,
+        });
+        let share = |forward_s: f64, seconds: f64, weight_s: f64| {
+            let trained = of_adapters.unwrap_or(own.dense);
+            let [out, back] = lost.map(|each| each * own.dense);
+            Share {
+                forward_s: forward_s + out,
+                input_s: (seconds - forward_s - weight_s).max(0.0) + back,
+                weight_s,
+                update_s: updated(trained),
+                parameters: own.dense,
+                gathered: dense_bytes,
+                trained,
+            }
         };
         match block {
             Block::Embedding => {
@@ -123,13 +145,10 @@ pub fn blocks<C: Costs>(
                 let like = number.min(model.layers - 1);
                 let (layer, work) = (setting.layer(like, again), layer_work(model, job, like));
                 copies.add(&layer, setting.host_bytes(like, treatment));
-                let sent = work.dispatched_bytes > 0 && !job.overlap.experts;
-                let apart = |seconds: f64, exchanged: f64| if sent { seconds - exchanged } else { seconds };
-                // What the ranks that divide an expert gather and sum stays within the block.
-                let within = setting.gathered(&work);
+                let (within, sent_bytes) = setting.sent(&work);
                 let passes = if repeats_experts(job, again) { 2.0 } else { 1.0 };
-                let forward_s = apart(layer.forward.seconds(), layer.forward.expert - within);
-                let backward_s = apart(layer.backward.seconds(), layer.backward.expert - passes * within);
+                let forward_s = layer.forward.seconds() - layer.forward.expert + within;
+                let backward_s = layer.backward.seconds() - layer.backward.expert + passes * within;
                 let Layer { weight_s, .. } = layer;
                 let mut dense = share(forward_s, forward_s + backward_s, weight_s);
                 let experts = (work.local_experts > 0).then(|| {
@@ -137,14 +156,19 @@ pub fn blocks<C: Costs>(
                     dense.forward_s -= computed.forward_s;
                     dense.input_s -= computed.input_s;
                     dense.weight_s -= computed.weight_s;
+                    let experts = if job.adapters.is_some() { 0.0 } else { own.experts };
+                    let [out, back] = lost.map(|each| each * own.experts);
                     Experts {
                         share: Share {
-                            update_s: updated(own.experts),
+                            forward_s: computed.forward_s + out,
+                            input_s: computed.input_s + back,
+                            update_s: updated(experts),
                             parameters: own.experts,
                             gathered: expert_bytes,
+                            trained: experts,
                             ..computed
                         },
-                        bytes: if sent { setting.sent_bytes(&work) } else { 0.0 },
+                        bytes: sent_bytes,
                         repeats: repeats_experts(job, again),
                     }
                 });
@@ -188,6 +212,19 @@ fn repeats_experts(job: &Job, again: bool) -> bool {
 }
 
 impl<C: Costs> Setting<'_, C> {
+    /// Seconds of computing, forward and backward, that kernels of collectives take for each parameter, where every
+    /// micro-batch gathers the parameters of a unit and reduces its gradients (ZeRO-3).
+    fn lost(&self, held: Held) -> [f64; 2] {
+        let (job, whole) = (self.job, held.dense + held.experts);
+        let Some(part) = self.software.sharded_exposed else { return [0.0; 2] };
+        if job.zero < 3 || job.pipeline > 1 || job.adapters.is_some() || whole <= 0.0 {
+            return [0.0; 2];
+        }
+        let [gathers, reduces] = self.of_units(held).map(|seconds| part * seconds / whole);
+        let gathers = if job.overlap.parameters { gathers } else { 0.0 };
+        [gathers, gathers + if job.overlap.gradients { reduces } else { 0.0 }]
+    }
+
     /// The products of a rank's experts, with the sums of their gradients: those of a layer whose backward pass computes them
     /// `again` or not.
     fn computed_by_experts(&self, work: &LayerWork, again: bool) -> Share {

@@ -104,8 +104,10 @@ impl<C: Costs> Setting<'_, C> {
         };
         if job.adapters.is_some() && job.zero >= 3 {
             // Frozen parameters have no gradients and no update; ZeRO-3 gathers them all the same.
-            let every = f64::from(job.micro_batches);
-            let gathered = 2.0 * every * gather((self.shards(), experts));
+            // In a pipeline, parameters stay gathered, and gradients are reduced once.
+            let (every, gathers) =
+                if job.pipeline > 1 { (1.0, 1.0) } else { (f64::from(job.micro_batches), 2.0) };
+            let gathered = gathers * every * gather((self.shards(), experts));
             let adapters = self.trained();
             let reduced =
                 every * self.collective(Collective::ReduceScatter, adapters.dense * gradient, self.shards());
@@ -123,9 +125,7 @@ impl<C: Costs> Setting<'_, C> {
         if job.zero >= 3 {
             // Every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
             // pipeline, parameters stay gathered, and gradients are reduced once.
-            let groups = (self.shards(), experts);
-            let gathers = gather(groups);
-            let reduces = both(Collective::ReduceScatter, gradient, groups);
+            let [gathers, reduces] = self.of_units(held);
             let (gathered, times) =
                 if job.pipeline > 1 { (gathers, 1.0) } else { (2.0 * gathers, f64::from(job.micro_batches)) };
             // Ranks that hold the same part sum its gradients (HSDP).
@@ -161,6 +161,21 @@ impl<C: Costs> Setting<'_, C> {
             update_s,
             copies_s,
         }
+    }
+
+    /// Seconds in which the units of ZeRO-3 are gathered once, and in which their gradients are reduced once.
+    pub(crate) fn of_units(&self, held: Held) -> [f64; 2] {
+        let job = self.job;
+        let experts = Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.domain());
+        let of = |collective, dense: f64, routed: f64| {
+            self.collective(collective, dense, self.shards()) + self.collective(collective, routed, experts)
+        };
+        let (dense, routed) = job.gathered_bytes(held);
+        let gradient = f64::from(job.gradient_bytes);
+        [
+            of(Collective::AllGather, dense, routed),
+            of(Collective::ReduceScatter, held.dense * gradient, held.experts * gradient),
+        ]
     }
 
     fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64 {

@@ -375,7 +375,7 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Part of the time of exchanges that is exposed where they overlap: kernels of their own take multiprocessors from those
     /// that compute.
-    fn expert_exposed(&self) -> f64 {
+    pub(crate) fn expert_exposed(&self) -> f64 {
         match (self.job.dispatcher, self.cluster.token_kernels) {
             (Dispatcher::Fused, Some(kernels)) => {
                 f64::from(self.job.dispatch_multiprocessors) / kernels.multiprocessors
@@ -411,11 +411,40 @@ impl<C: Costs> Setting<'_, C> {
         Some((bytes, group, seconds))
     }
 
-    /// Bytes that a rank sends to experts one way, as many as NCCL's all-to-all carries in the time of the exchange.
-    pub(crate) fn sent_bytes(&self, work: &LayerWork) -> f64 {
-        self.exchanged(work).map_or(0.0, |(bytes, group, seconds)| {
-            bytes * seconds / (2.0 * self.costs.collective(Collective::AllToAll, bytes, group))
-        })
+    /// Dispatch and combine of a pass in simulations: the seconds of them that count as computing, and the bytes that a rank
+    /// sends one way in the rest, as many as NCCL's all-to-all carries in that time; no bytes if no token travels.
+    ///
+    /// What the ranks that divide an expert gather and sum stays within the block. Where exchanges overlap, what kernels take
+    /// of the multiprocessors counts as computing, and all the rest travels.
+    pub(crate) fn sent(&self, work: &LayerWork) -> (f64, f64) {
+        let gathered = self.gathered(work);
+        let overlaps = self.job.overlap.experts;
+        let part = if overlaps { self.expert_exposed().min(1.0) } else { 1.0 };
+        let Some((bytes, group, seconds)) = self.exchanged(work) else { return (gathered * part, 0.0) };
+        let (within, travels) = if overlaps {
+            ((gathered + seconds) * part, (gathered + seconds) * (1.0 - part))
+        } else {
+            (gathered, seconds)
+        };
+        (within, self.carried(bytes, group, travels / 2.0))
+    }
+
+    /// Bytes that an all-to-all carries in so many seconds, found by bisection; about `near`. None take less than one byte.
+    fn carried(&self, near: f64, group: Group, seconds: f64) -> f64 {
+        let takes = |bytes: f64| self.costs.collective(Collective::AllToAll, bytes, group);
+        let (mut low, mut high) = (1.0, near.max(1.0));
+        while takes(high) < seconds && high < 1e15 {
+            (low, high) = (high, high * 2.0);
+        }
+        while high - low > 0.5 && high / low > 1.0 + 1e-9 {
+            let middle = f64::midpoint(low, high);
+            if takes(middle) < seconds {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        high
     }
 
     /// Dispatch and combine by kernels of their own: a rank sends a token once over NVLink to every rank that holds any of its

@@ -431,7 +431,7 @@ impl Graph {
     }
 
     /// Returns the parallel links from one vertex to another.
-    fn between(&self, from: u32, to: u32) -> &[LinkId] {
+    pub(crate) fn between(&self, from: u32, to: u32) -> &[LinkId] {
         let out = self.leaving(from);
         let first = out.partition_point(|id| self.links[id.index()].to < to);
         let count = out[first..].partition_point(|id| self.links[id.index()].to == to);

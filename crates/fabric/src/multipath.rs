@@ -1,8 +1,8 @@
 //! Equal paths through a graph: which of several next hops a flow takes, and several paths of one flow.
 //!
-//! For each destination, every vertex stores its distance and its number of shortest paths. Nothing else is
-//! stored, so memory is proportional to vertices times destinations, however many paths there are. Next hops
-//! are links, like a switch's ports: two parallel links are two next hops, whatever their rates.
+//! For each destination, every vertex stores its distance, its number of shortest paths, and between which of its links the
+//! next hops lie. Nothing else is stored, so memory is proportional to vertices times destinations, however many paths there
+//! are. Next hops are links, like a switch's ports: two parallel links are two next hops, whatever their rates.
 
 use crate::graph::{Graph, Near};
 use syncline_units::{LinkId, NpuId};
@@ -14,6 +14,8 @@ pub(crate) struct Equal {
     near: Near,
     /// Number of shortest paths, saturating at 32 bits.
     paths: Box<[u32]>,
+    /// The places of the first next hop among the links that leave a vertex, and after the last one.
+    hops: Box<[[u32; 2]]>,
 }
 
 impl Equal {
@@ -21,13 +23,19 @@ impl Equal {
         let (near, found) = graph.distances(destination);
         let mut paths = vec![0u32; near.distance.len()].into_boxed_slice();
         paths[graph.in_core(destination)] = 1;
+        let mut hops = vec![[0u32; 2]; paths.len()].into_boxed_slice();
         // Vertices are ordered by distance, so the paths of those closer are already counted.
         for &at in &found[1..] {
-            let on = graph.leaving(at).iter().filter(|&&id| graph.leads_on(id, destination, &near));
-            let ways = |id: &LinkId| paths[graph.in_core(graph.links()[id.index()].to)];
-            paths[graph.in_core(at)] = on.map(ways).fold(0, u32::saturating_add);
+            let on = (0..).zip(graph.leaving(at)).filter(|&(_, &id)| graph.leads_on(id, destination, &near));
+            let (mut ways, mut range) = (0u32, None);
+            for (place, id) in on {
+                ways = ways.saturating_add(paths[graph.in_core(graph.links()[id.index()].to)]);
+                range.get_or_insert([place, 0])[1] = place + 1;
+            }
+            paths[graph.in_core(at)] = ways;
+            hops[graph.in_core(at)] = range.unwrap_or_default();
         }
-        Self { near, paths }
+        Self { near, paths, hops }
     }
 }
 
@@ -75,15 +83,18 @@ impl<'a> Goal<'a> {
     fn next_hops(self, at: u32) -> impl Iterator<Item = LinkId> + Clone + 'a {
         let Self { graph, to, through, equal, .. } = self;
         // From outside the core, all links lead to the gate; from the destination's gate, those to the
-        // destination lead on.
-        let (out, leave) = (graph.gate(at).is_some(), at == through);
-        let leads_on = move |id: &LinkId| match (out, leave) {
-            _ if at == to => false,
-            (true, _) => true,
-            (_, true) => graph.links()[id.index()].to == to,
-            _ => graph.leads_on(*id, through, &equal.near),
+        // destination lead on. Only in between must links be looked at.
+        let (links, all) = if at == to {
+            (&[][..], true)
+        } else if graph.gate(at).is_some() {
+            (graph.leaving(at), true)
+        } else if at == through {
+            (graph.between(at, to), true)
+        } else {
+            let [first, end] = equal.hops[graph.in_core(at)];
+            (&graph.leaving(at)[first as usize..end as usize], false)
         };
-        graph.leaving(at).iter().copied().filter(leads_on)
+        links.iter().copied().filter(move |&id| all || graph.leads_on(id, through, &equal.near))
     }
 }
 

@@ -8,6 +8,9 @@ use syncline_units::{Bytes, CollectiveKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum When {
+    /// Before the first use of the layer in a step: provides its parameters, which the step before updated. All those of
+    /// a rank follow each other from the beginning of the step.
+    BeforeStep,
     /// Before each use of the layer: provides its parameters (ZeRO stage 3). Starts while the block before is
     /// computed.
     BeforeUse,
@@ -33,6 +36,7 @@ impl When {
     /// The name in scenarios.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::BeforeStep => "before_step",
             Self::BeforeUse => "before_use",
             Self::BeforeForward => "before_forward",
             Self::AfterForward => "after_forward",
@@ -125,6 +129,7 @@ mod tests {
     fn each_moment_has_its_name_and_says_what_waits() {
         // Name, whether the next compute waits unless told otherwise, and whether it always waits.
         let moments = [
+            (When::BeforeStep, "before_step", true, true),
             (When::BeforeUse, "before_use", true, true),
             (When::BeforeForward, "before_forward", true, true),
             (When::AfterForward, "after_forward", true, false),

@@ -146,7 +146,7 @@ impl<'a> Training<'a> {
         let firsts: Vec<u32> = (0..pipeline.stages).map(|stage| role.rank(0, stage)).collect();
         let graph = |class: &Class| {
             let shares = self.shares(&held, &self.classes.present(class));
-            if pipeline.stages == 1 {
+            if !self.stages.differ {
                 training_loop(&shares, self.rules, self.iterations, pipeline.micro_batches)
             } else {
                 let division = |layer: usize| &self.divisions[layer];

@@ -57,6 +57,16 @@ pub struct Parallel {
     /// Which communication overlaps the backward pass.
     #[serde(skip_serializing_if = "is_default")]
     pub overlap: Overlap,
+    /// Whether a stage goes forward with a micro-batch while it goes backward with an earlier one, so that each hides the
+    /// exchanges of the other.
+    #[serde(skip_serializing_if = "is_false")]
+    pub combined: bool,
+    /// When parameters are updated.
+    #[serde(skip_serializing_if = "is_default")]
+    pub updates: Updates,
+    /// What a stage does while it sends to another one.
+    #[serde(skip_serializing_if = "is_default")]
+    pub messages: Messages,
 }
 
 impl Parallel {
@@ -89,6 +99,9 @@ impl Default for Parallel {
             divided_checkpoints: false,
             sequence: false,
             overlap: Overlap::default(),
+            combined: false,
+            updates: Updates::default(),
+            messages: Messages::default(),
         }
     }
 }
@@ -145,6 +158,28 @@ pub enum Overlap {
     Gradients,
     /// None: every exchange blocks, and gradients are reduced after the backward pass.
     None,
+}
+
+/// When the parameters of a rank are updated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Updates {
+    /// Those of each layer, once its gradients are reduced.
+    #[default]
+    Each,
+    /// Those of all layers, once all gradients are: an optimizer that limits their norm needs all of them.
+    Together,
+}
+
+/// What a stage of a pipeline does while it sends to another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Messages {
+    /// It computes.
+    #[default]
+    Overlap,
+    /// It waits until the message has left.
+    Block,
 }
 
 /// The order in which a stage of a pipeline works on the micro-batches of a step.
@@ -225,11 +260,15 @@ pub struct Rules {
     pub recompute: Recompute,
     /// Which communication overlaps the backward pass.
     pub overlap: Overlap,
+    /// When parameters are updated.
+    pub updates: Updates,
+    /// What a stage does while it sends.
+    pub messages: Messages,
 }
 
 impl From<&Parallel> for Rules {
     fn from(parallel: &Parallel) -> Self {
-        let &Parallel { backward, recompute, overlap, .. } = parallel;
-        Self { backward, recompute, overlap }
+        let &Parallel { backward, recompute, overlap, updates, messages, .. } = parallel;
+        Self { backward, recompute, overlap, updates, messages }
     }
 }

@@ -4,13 +4,14 @@
 //! ASTRA-sim's training loops (astra2020 III-A, III-E): forward exchanges block the next layer; weight gradients are
 //! reduced in the background, and only the layer's own next forward pass waits for them; input-gradient exchanges
 //! block the layer below. Parameters that must be gathered (ZeRO stage 3) are gathered while the block before is
-//! computed. Without overlap every exchange blocks, and gradients are reduced after the backward pass.
+//! computed. Without overlap every exchange blocks, and gradients are reduced after the backward pass. Two combined passes
+//! are two chains of compute tasks that begin and end together: while one waits, the other computes.
 
 use crate::exchange::{Comm, Exchange, When};
 use crate::graph::{GraphBuilder, Part, Peer, Task, TaskKind};
 use crate::layer::Work;
 use crate::layer_share::LayerShare;
-use crate::parallel::{BackwardOrder, Overlap, Recompute, Rules};
+use crate::parallel::{BackwardOrder, Messages, Overlap, Recompute, Rules, Updates};
 use std::ops::Range;
 use syncline_units::Bytes;
 
@@ -49,6 +50,16 @@ struct Deferred {
     shared: Vec<Shared>,
 }
 
+/// A layer whose gradients are reduced, and whose parameters are to be updated with those of all others.
+#[derive(Debug)]
+struct Reduced {
+    layer: usize,
+    /// The ends of the reduction.
+    ends: Vec<u32>,
+    /// Whether that is in the last micro-batch, if the graph is one micro-batch.
+    in_last: bool,
+}
+
 /// Passes under construction.
 pub(crate) struct Passes<'a> {
     pub(crate) graph: GraphBuilder,
@@ -59,6 +70,12 @@ pub(crate) struct Passes<'a> {
     overlap: Overlap,
     /// Reductions of gradients that wait for the end of the backward pass.
     deferred: Vec<Deferred>,
+    updates: Updates,
+    messages: Messages,
+    /// Updates that wait for the gradients of all layers.
+    reduced: Vec<Reduced>,
+    /// The last exchange that provides parameters for the step.
+    provided: Option<u32>,
     /// The last compute task.
     pub(crate) chain: Option<u32>,
     /// Further tasks that the next compute task waits for.
@@ -107,6 +124,10 @@ impl<'a> Passes<'a> {
             recompute: rules.recompute,
             overlap: rules.overlap,
             deferred: Vec::new(),
+            updates: rules.updates,
+            messages: rules.messages,
+            reduced: Vec::new(),
+            provided: None,
             chain: None,
             awaited: Vec::new(),
             first: None,
@@ -214,6 +235,37 @@ impl<'a> Passes<'a> {
         for on in self.chain.into_iter().chain(self.awaited.iter().copied()) {
             self.graph.after(task, on);
         }
+        if self.messages == Messages::Block {
+            self.awaited.push(task);
+        }
+    }
+
+    /// Adds two passes that begin and end together. While one waits for an exchange, the other computes; if both can, the
+    /// first one does.
+    pub(crate) fn both(&mut self, first: impl FnOnce(&mut Self), second: impl FnOnce(&mut Self)) {
+        let begun = (self.chain, self.awaited.clone(), self.began, self.gathered);
+        first(self);
+        let ends: Vec<u32> = self.chain.into_iter().chain(std::mem::take(&mut self.awaited)).collect();
+        (self.chain, self.awaited, self.began, self.gathered) = begun;
+        second(self);
+        self.awaited.extend(ends);
+    }
+
+    /// Adds the exchanges that provide the parameters of a layer for the step, if it is the first one to use them: each after
+    /// that of another layer.
+    fn provide_step(&mut self, layer: usize) {
+        if self.needs[layer].is_some() {
+            return;
+        }
+        for &exchange in self.shares[layer].at(When::BeforeStep) {
+            let task = self.collective(layer, Part::Forward, exchange);
+            match self.provided.replace(task) {
+                Some(on) => self.graph.after(task, on),
+                None => self.early.push(task),
+            }
+            self.needs[layer].get_or_insert(task);
+            self.awaited.push(task);
+        }
     }
 
     /// Gathers the parameters of `layers` while the block before is computed. Returns the collectives by layer that
@@ -252,6 +304,7 @@ impl<'a> Passes<'a> {
         if self.shares[layer].absent {
             return;
         }
+        self.provide_step(layer);
         self.exchanges_awaited(layer, Part::Forward, When::BeforeForward);
         let task = self.compute(layer, Part::Forward, &self.shares[layer].forward);
         self.needs[layer].get_or_insert(task);
@@ -376,14 +429,56 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Reduces the gradients that were deferred to the end of the backward pass. The next compute task waits for
-    /// that.
-    pub(crate) fn reduce_deferred(&mut self) {
+    /// Reduces the gradients that were deferred to the end of the backward pass, for which the next compute task waits, and
+    /// makes the updates that wait for all gradients.
+    pub(crate) fn end_step(&mut self) {
         let mut ends = Vec::new();
         for Deferred { layer, reduction, shared } in std::mem::take(&mut self.deferred) {
             ends.extend(self.reduce(layer, reduction, &shared));
         }
         self.awaited.extend(ends);
+        self.update_together();
+    }
+
+    /// Updates the parameters of all layers once all gradients are reduced. Exchanges after updates follow each other.
+    fn update_together(&mut self) {
+        let mut reduced = std::mem::take(&mut self.reduced);
+        let Some(&Reduced { layer, in_last, .. }) = reduced.first() else { return };
+        reduced.sort_by_key(|each| each.layer);
+        let all: Vec<u32> = reduced.iter().flat_map(|each| each.ends.iter().copied()).collect();
+        let mut updated = self.follow(layer, TaskKind::Join, &all, in_last);
+        for &Reduced { layer, .. } in &reduced {
+            let work = &self.shares[layer].update;
+            if *work != Work::None {
+                updated = self.follow(layer, TaskKind::Compute(work.clone()), &[updated], in_last);
+            }
+        }
+        let mut last = updated;
+        for &Reduced { layer, .. } in &reduced {
+            let mut end = updated;
+            for &exchange in self.shares[layer].at(When::AfterUpdate) {
+                last = self.exchange_after_update(layer, exchange, &[last], in_last);
+                end = last;
+            }
+            if let Some(first) = self.needs[layer] {
+                self.graph.after_previous(first, end);
+            }
+        }
+        if self.overlap == Overlap::None {
+            self.awaited.push(last);
+        }
+    }
+
+    fn exchange_after_update(
+        &mut self,
+        layer: usize,
+        exchange: Exchange,
+        after: &[u32],
+        in_last: bool,
+    ) -> u32 {
+        let Exchange { when, role, comm: Comm { kind, bytes }, blocks: blocking, .. } = exchange;
+        let kind = TaskKind::Collective { role, kind, bytes, blocking, when: Some(when) };
+        self.follow(layer, kind, after, in_last)
     }
 
     /// Reduces the gradients of a layer and updates its parameters. Returns the tasks that end it.
@@ -430,14 +525,15 @@ impl<'a> Passes<'a> {
             on.extend(self.chain);
             on.extend(behind);
         }
+        if self.updates == Updates::Together {
+            self.reduced.push(Reduced { layer, ends: on.clone(), in_last });
+            return on;
+        }
         if share.update != Work::None {
             on = vec![self.follow(layer, TaskKind::Compute(share.update.clone()), &on, in_last)];
         }
-        for &Exchange { when, role, comm: Comm { kind, bytes }, blocks: blocking, .. } in
-            share.at(When::AfterUpdate)
-        {
-            let kind = TaskKind::Collective { role, kind, bytes, blocking, when: Some(when) };
-            on = vec![self.follow(layer, kind, &on, in_last)];
+        for &exchange in share.at(When::AfterUpdate) {
+            on = vec![self.exchange_after_update(layer, exchange, &on, in_last)];
         }
         if let Some(first) = self.needs[layer] {
             on.iter().for_each(|&on| self.graph.after_previous(first, on));

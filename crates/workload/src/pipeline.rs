@@ -7,6 +7,7 @@
 //! receives the next.
 
 use crate::division::Division;
+use crate::exchange::When;
 use crate::graph::{Part, Peer, TaskGraph};
 use crate::layer::Layer;
 use crate::layer_share::LayerShare;
@@ -31,6 +32,8 @@ pub struct Stages {
     parts: Vec<Range<usize>>,
     /// Layers that share parameters, and the layers that own these.
     shared: Vec<(usize, usize)>,
+    /// Whether micro-batches of a step differ in what ranks do, so that the task graph is a whole step.
+    pub(crate) differ: bool,
 }
 
 impl Stages {
@@ -59,8 +62,12 @@ impl Stages {
                 .found(of)
                 .allowed(format!("{} parts", fitting.join(", "))));
         }
+        let before = |layer: &Layer| {
+            layer.exchanges.iter().flatten().any(|exchange| exchange.when == When::BeforeStep)
+        };
+        let differ = parts > 1 || pipeline.combined || layers.iter().any(before);
         let tasks = 4 * layers.len() as u64 * u64::from(pipeline.micro_batches);
-        if parts > 1 && tasks > TASKS {
+        if differ && tasks > TASKS {
             return Err(Diagnostic::error(Code::BadWorkload, "a step of this pipeline has too many tasks")
                 .key("workload.micro_batches")
                 .found(format!("{} micro-batches of {} layers", pipeline.micro_batches, layers.len()))
@@ -82,7 +89,7 @@ impl Stages {
                 .found("0")
                 .help("give the number of its output elements: they are sent to the next stage"));
         }
-        Ok(Self { pipeline, parts, shared: shared(layers)? })
+        Ok(Self { pipeline, parts, shared: shared(layers)?, differ })
     }
 
     /// Layers of each of a stage's chunks.
@@ -199,7 +206,8 @@ impl Between<'_, '_> {
         // For each chunk, the last backward turn, which completes its gradients.
         let last = |chunk: u32| turns.iter().rposition(|turn| turn.backward && turn.chunk == chunk);
         let last: Vec<Option<usize>> = (0..pipeline.chunks).map(last).collect();
-        for (at, &turn) in turns.iter().enumerate() {
+        let one = |passes: &mut Passes<'_>, at: usize| {
+            let turn = turns[at];
             let part = (turn.chunk * pipeline.stages + stage) as usize;
             if turn.backward {
                 let reduction = match last[turn.chunk as usize] == Some(at) {
@@ -210,8 +218,19 @@ impl Between<'_, '_> {
             } else {
                 self.forward(passes, stage, part);
             }
+        };
+        let pairs = pipeline.pairs(stage);
+        let mut at = 0;
+        while at < turns.len() {
+            if pairs.contains(&at) {
+                passes.both(|passes| one(passes, at), |passes| one(passes, at + 1));
+                at += 2;
+            } else {
+                one(passes, at);
+                at += 1;
+            }
         }
-        passes.reduce_deferred();
+        passes.end_step();
     }
 
     fn forward(&self, passes: &mut Passes<'_>, stage: u32, part: usize) {

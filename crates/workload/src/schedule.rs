@@ -6,6 +6,7 @@
 //! with GPipe, at most p with 1F1B.
 
 use crate::parallel::{Parallel, Schedule};
+use std::ops::Range;
 use syncline_diagnostics::{Code, Diagnostic};
 
 /// One piece of a stage's work.
@@ -30,6 +31,10 @@ pub struct Pipeline {
     pub chunks: u32,
     /// Micro-batches of a training step.
     pub micro_batches: u32,
+    /// Whether a forward turn and the backward turn of an earlier micro-batch are combined, so that each hides the exchanges
+    /// of the other (DeepSeek-V3 report, 3.2.1; Megatron Core's combined 1F1B). For each stage, one more micro-batch goes
+    /// forward before: else the last stage would combine the two passes of one micro-batch.
+    pub combined: bool,
 }
 
 impl Pipeline {
@@ -69,7 +74,16 @@ impl Pipeline {
             .found(micro_batches.to_string())
             .allowed(format!("multiples of {stages}, such as {near}")));
         }
-        Ok(Self { schedule, stages, chunks, micro_batches })
+        let combined = parallel.combined;
+        if combined && schedule == Schedule::GPipe {
+            return Err(bad(
+                "parallel.combined",
+                "no micro-batch goes forward while another goes backward".to_owned(),
+            )
+            .found(schedule.name())
+            .help("write `schedule: 1f1b`, or leave out `combined`"));
+        }
+        Ok(Self { schedule, stages, chunks, micro_batches, combined })
     }
 
     /// Number of parts of the model over all stages.
@@ -79,24 +93,38 @@ impl Pipeline {
 
     /// The turns of `stage` in a training step, in order.
     pub fn turns(&self, stage: u32) -> Vec<Turn> {
-        let (m, p, v) = (self.micro_batches, self.stages, self.chunks);
+        let (m, v) = (self.micro_batches, self.chunks);
         let forward = |at| self.turn(at, false);
         let backward = |at| self.turn(at, true);
         let all = m * v;
-        let warm_up = match self.schedule {
-            Schedule::GPipe => {
-                // Backward passes start with the last micro-batch.
-                return (0..m).map(forward).chain((0..m).rev().map(backward)).collect();
-            }
+        if self.schedule == Schedule::GPipe {
+            // Backward passes start with the last micro-batch.
+            return (0..m).map(forward).chain((0..m).rev().map(backward)).collect();
+        }
+        let warm_up = self.warm_up(stage);
+        let steady = (0..all - warm_up).flat_map(|at| [forward(warm_up + at), backward(at)]);
+        (0..warm_up).map(forward).chain(steady).chain((all - warm_up..all).map(backward)).collect()
+    }
+
+    /// Forward turns of `stage` before its first backward turn, but for the one that comes with it.
+    fn warm_up(&self, stage: u32) -> u32 {
+        let (m, p, v) = (self.micro_batches, self.stages, self.chunks);
+        let all = m * v;
+        let turns = match self.schedule {
+            Schedule::GPipe => all,
             Schedule::OneForwardOneBackward => p - 1 - stage,
             // With as many micro-batches as stages, all micro-batches go forward through all chunks before any goes
             // backward.
             Schedule::Interleaved if m == p => all,
             Schedule::Interleaved => 2 * (p - 1 - stage) + (v - 1) * p,
         };
-        let warm_up = warm_up.min(all);
-        let steady = (0..all - warm_up).flat_map(|at| [forward(warm_up + at), backward(at)]);
-        (0..warm_up).map(forward).chain(steady).chain((all - warm_up..all).map(backward)).collect()
+        (turns + u32::from(self.combined)).min(all)
+    }
+
+    /// The places of the turns of `stage` of which each forward turn is combined with the backward turn after it.
+    pub fn pairs(&self, stage: u32) -> Range<usize> {
+        let (all, warm_up) = ((self.micro_batches * self.chunks) as usize, self.warm_up(stage) as usize);
+        if self.combined { warm_up..2 * all - warm_up } else { 0..0 }
     }
 
     /// The `at`-th forward or backward turn. Groups of as many micro-batches as there are stages go through one chunk
@@ -135,7 +163,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn pipeline(schedule: Schedule, stages: u32, chunks: u32, micro_batches: u32) -> Pipeline {
-        Pipeline { schedule, stages, chunks, micro_batches }
+        Pipeline { schedule, stages, chunks, micro_batches, combined: false }
     }
 
     /// When the last stage is done if forward turns take `f`, backward turns `b`, and messages no time.
@@ -184,6 +212,42 @@ mod tests {
             let found = length(&pipeline(Schedule::Interleaved, p, v, m), 10, 20);
             assert_eq!(found, u64::from(m * v + p - 1) * 30, "{p} {v} {m}");
         }
+    }
+
+    #[test]
+    fn combined_turns_belong_to_different_micro_batches_or_chunks() {
+        for (schedule, p, v, m) in [
+            (Schedule::OneForwardOneBackward, 1, 1, 1),
+            (Schedule::OneForwardOneBackward, 1, 1, 5),
+            (Schedule::OneForwardOneBackward, 4, 1, 3),
+            (Schedule::OneForwardOneBackward, 4, 1, 8),
+            (Schedule::Interleaved, 4, 2, 4),
+            (Schedule::Interleaved, 4, 3, 8),
+        ] {
+            let combined = Pipeline { combined: true, ..pipeline(schedule, p, v, m) };
+            for stage in 0..p {
+                let (turns, pairs) = (combined.turns(stage), combined.pairs(stage));
+                for pair in turns[pairs.clone()].chunks(2) {
+                    assert!(!pair[0].backward && pair[1].backward);
+                    assert_ne!((pair[0].micro_batch, pair[0].chunk), (pair[1].micro_batch, pair[1].chunk));
+                }
+                // Before them all turns go forward, after them backward.
+                assert!(turns[..pairs.start].iter().all(|turn| !turn.backward));
+                assert!(turns[pairs.end..].iter().all(|turn| turn.backward));
+                // One micro-batch more is in flight.
+                let most = |pipeline: Pipeline| pipeline.peak(stage, |_| 1);
+                let all = u128::from(m * v);
+                assert_eq!(most(combined), (most(pipeline(schedule, p, v, m)) + 1).min(all));
+            }
+            // No stage waits forever, and a bubble is no longer than before by more than a turn of each stage.
+            assert!(length(&combined, 10, 20) <= u64::from(m * v + 2 * p) * 30);
+        }
+        let error = Pipeline::new(
+            &Parallel { schedule: Schedule::GPipe, combined: true, ..Parallel::default() },
+            2,
+            2,
+        );
+        assert_eq!(error.unwrap_err().key.as_deref(), Some("workload.parallel.combined"));
     }
 
     #[test]

@@ -22,7 +22,7 @@ pub fn training_loop(
     let mut passes = Passes::new(shares, rules);
     passes.forward(0..shares.len());
     passes.backward(0..shares.len(), Reduction::InLast, &[]);
-    passes.reduce_deferred();
+    passes.end_step();
     passes.finish().build_steps(iterations, micro_batches)
 }
 

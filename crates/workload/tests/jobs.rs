@@ -4,7 +4,9 @@ use crate::support::timed;
 use syncline_units::Bytes;
 use syncline_workload::batch::{Batch, Number};
 use syncline_workload::layer::Layer;
-use syncline_workload::parallel::{Axes, BackwardOrder, MeshSpec, Overlap, Parallel, Recompute, Schedule};
+use syncline_workload::parallel::{
+    Axes, BackwardOrder, MeshSpec, Messages, Overlap, Parallel, Recompute, Schedule, Updates,
+};
 
 fn keys(value: &impl serde::Serialize) -> Vec<String> {
     serde_json::to_value(value).unwrap().as_object().unwrap().keys().cloned().collect()
@@ -29,6 +31,9 @@ fn a_parallelisation_is_written_without_what_is_usual() {
         ("divided_checkpoints", Parallel { divided_checkpoints: true, ..default() }),
         ("sequence", Parallel { sequence: true, ..default() }),
         ("overlap", Parallel { overlap: Overlap::None, ..default() }),
+        ("combined", Parallel { combined: true, ..default() }),
+        ("updates", Parallel { updates: Updates::Together, ..default() }),
+        ("messages", Parallel { messages: Messages::Block, ..default() }),
     ] {
         let mut expected = usual.map(str::to_owned).to_vec();
         expected.push(key.to_owned());

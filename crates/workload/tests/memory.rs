@@ -239,7 +239,8 @@ fn stages_keep_as_many_micro_batches_as_are_in_flight() {
 fn chunks_of_different_sizes_have_their_own_peak() {
     // Two stages of two chunks, four micro-batches. The first stage goes forward through 0a 1a 0b 1b 2a, then backward
     // and forward in turn: 0b, 3a, 1b, 2b, 0a, 3b, ...
-    let pipeline = Pipeline { schedule: Schedule::Interleaved, stages: 2, chunks: 2, micro_batches: 4 };
+    let pipeline =
+        Pipeline { schedule: Schedule::Interleaved, stages: 2, chunks: 2, micro_batches: 4, combined: false };
     let peak = |stage, a: u128, b: u128| pipeline.peak(stage, |chunk| [a, b][chunk as usize]);
     assert_eq!([peak(0, 1, 10), peak(0, 10, 1), peak(0, 1, 1)], [3 + 20, 40 + 1, 5]);
     assert_eq!([peak(0, 0, 1), peak(0, 1, 0), peak(1, 0, 0)], [2, 4, 0]);

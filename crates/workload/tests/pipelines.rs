@@ -179,7 +179,8 @@ fn named(layers: &[(&str, Option<u32>)]) -> Vec<Layer> {
 #[test]
 fn parts_hold_whole_blocks_and_the_outer_parts_what_lies_outside() {
     let cut = |layers: &[Layer], schedule, stages, chunks| {
-        Stages::new(Pipeline { schedule, stages, chunks, micro_batches: stages }, layers).unwrap()
+        Stages::new(Pipeline { schedule, stages, chunks, micro_batches: stages, combined: false }, layers)
+            .unwrap()
     };
     // Four blocks of two layers between an input and an output.
     let mut model = vec![("in", None)];
@@ -226,7 +227,8 @@ fn models_that_cannot_be_cut_are_refused_with_the_numbers_that_can() {
     let cut = |number: u32, schedule, stages, chunks, blocks: bool| {
         let of = |at: u32| Layer { block: blocks.then_some(at), outputs: 1, ..timed("l", 1, 1, 1) };
         let layers: Vec<Layer> = (0..number).map(of).collect();
-        Stages::new(Pipeline { schedule, stages, chunks, micro_batches: stages }, &layers).unwrap_err()
+        Stages::new(Pipeline { schedule, stages, chunks, micro_batches: stages, combined: false }, &layers)
+            .unwrap_err()
     };
     let error = cut(6, Schedule::GPipe, 4, 1, true);
     assert_eq!(error.code, Code::BadWorkload);
@@ -260,7 +262,8 @@ fn a_step_may_have_four_million_tasks() {
     // Four tasks of each of 4 layers in each micro-batch.
     let layers = named(&[("a", Some(0)), ("b", Some(1)), ("c", Some(2)), ("d", Some(3))]);
     let stages = |stages, micro_batches| {
-        let pipeline = Pipeline { schedule: Schedule::GPipe, stages, chunks: 1, micro_batches };
+        let pipeline =
+            Pipeline { schedule: Schedule::GPipe, stages, chunks: 1, micro_batches, combined: false };
         Stages::new(pipeline, &layers)
     };
     let most = (1 << 22) / 16;

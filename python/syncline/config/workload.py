@@ -82,6 +82,16 @@ class Parallel(Strict):
     overlap: Literal["gradients", "none"] = "gradients"
     """Which communication overlaps with compute. `gradients`: the gradients of a layer are reduced as soon as they are
     computed. `none`: every exchange blocks, and gradients are reduced after the backward pass."""
+    combined: bool = False
+    """Whether a stage goes forward with a micro-batch while it goes backward with an earlier one: while one of the two
+    waits for an exchange, the other computes. For that, one more micro-batch goes forward before. With `1f1b` and
+    `interleaved`."""
+    updates: Literal["each", "together"] = "each"
+    """When parameters are updated. `each`: those of a layer once its gradients are reduced. `together`: those of all
+    layers of a rank once all their gradients are, as an optimizer needs that limits the norm of gradients."""
+    messages: Literal["overlap", "block"] = "overlap"
+    """What a stage does while it sends to another one. `overlap`: it computes. `block`: it waits until the message has
+    left."""
 
 
 class Types(Strict):
@@ -166,6 +176,7 @@ class Exchange(Comm):
     """A collective of a layer among ranks that differ along some axes."""
 
     when: Literal[
+        "before_step",
         "before_use",
         "before_forward",
         "after_forward",
@@ -176,10 +187,12 @@ class Exchange(Comm):
         "after_weight_grad",
         "after_update",
     ]
-    """When it happens. `before_use`: before each use, while the block before is computed (parameters). `before_...`
-    supplies what that pass needs: `before_backward`, the gradient of the output; `before_recompute`, the kept input of
-    a block (only on the block's first layer). `after_...` carries the result of that pass. If a layer has several
-    exchanges at the same moment, they run one after the other."""
+    """When it happens. `before_step`: before the first use in a step; those of all layers follow each other from the
+    beginning of the step (parameters that the step before updated). `before_use`: before each use, while the block
+    before is computed (parameters). `before_...` supplies what that pass needs: `before_backward`,
+    the gradient of the output; `before_recompute`, the kept input of a block (only on the block's first layer).
+    `after_...` carries the result of that pass. If a layer has several exchanges at the same moment, they run one after
+    the other."""
     axis: AxisName | Annotated[list[AxisName], Field(min_length=1)]
     """The axis, or axes, along which the ranks of a group differ: `tensor`, `data`, or one of `axes`."""
     blocks: bool | None = None

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 class Share(Strict):
     """What a rank computes in a part of a block, and holds.
 
-    Communication of tensor-parallel ranks and of keys and values counts as computing, as far as it is not hidden.
+    Communication of tensor-parallel ranks and of keys and values counts as computing, as far as it is not hidden. So
+    does what kernels of hidden exchanges take of the multiprocessors.
     """
 
     forward_s: float
@@ -27,7 +28,9 @@ class Share(Strict):
     parameters: float
     """Parameters."""
     gathered: float
-    """Bytes of these, as ranks gather them."""
+    """Bytes of these, as ranks gather them; those of adapters alone, if others are not divided."""
+    trained: float
+    """Of these, or of adapters, those that are trained: whose gradients are summed, and which are updated."""
 
 
 class Experts(Strict):
@@ -36,7 +39,7 @@ class Experts(Strict):
     share: Share
     """What the rank's experts compute and hold."""
     bytes: float
-    """Bytes that a rank sends in each exchange of tokens; 0 if they stay, or hide behind another micro-batch."""
+    """Bytes that a rank sends in each exchange of tokens; 0 if they stay."""
     repeats: bool
     """Whether the backward pass repeats the exchanges of the forward pass."""
 

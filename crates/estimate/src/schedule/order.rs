@@ -57,7 +57,7 @@ fn simulated(job: &Job, stage: u32, micro_batches: u32) -> Vec<Turn> {
     };
     let stages = job.pipeline.max(1);
     let planned = if chunks > 1 { micro_batches.max(2 * stages) } else { micro_batches };
-    let pipeline = Pipeline { schedule, stages, chunks, micro_batches: planned };
+    let pipeline = Pipeline { schedule, stages, chunks, micro_batches: planned, combined: false };
     let there = pipeline.turns(stage).into_iter().filter(|turn| turn.micro_batch < micro_batches);
     there
         .map(|turn| {

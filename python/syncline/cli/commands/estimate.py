@@ -26,25 +26,21 @@ def estimate(path: str, sets: Iterable[str], *, report: str | None, simulate: bo
 
     if report is not None:
         check_page(report, force=force)
-    job = read_job(path, overrides(sets, {}))
+    found = estimated(read_job(path, overrides(sets, {})))
+    run = None
     if simulate:
-        from syncline.design.parallel.scenario import refusal
+        from syncline.design.parallel.simulation import simulated_job
         from syncline.input.problem import raise_errors
 
-        if (problem := refusal(job)) is not None:
-            raise_errors(problem)
-    found = estimated(job)
+        run = simulated_job(found.job)
+        if run.problem is not None:
+            raise_errors(run.problem)
     status = ExitStatus.DONE if found.fits else ExitStatus.PROBLEM
     better = faster(found)
     if report is not None:
         from syncline.jobs.page import page
 
         write_page(report, page(found, better=better))
-    run = None
-    if simulate:
-        from syncline.design.parallel.simulation import simulated_job
-
-        run = simulated_job(found.job)
     if as_json:
         told = {"exit_status": int(status), "estimate": as_dict(found, better)}
         if run is not None:

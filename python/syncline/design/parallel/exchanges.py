@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from syncline.estimate import Job
     from syncline.jobs.blocks import Experts
 
+KEPT = 2
+"""The stage of ZeRO in which ranks keep only their part of gradients."""
 DIVIDED = 3
 """The lowest stage of ZeRO in which ranks divide the parameters that they compute with."""
 ELEMENT_BYTES = 2
@@ -90,43 +92,35 @@ def tokens(experts: Experts, axes: Axes) -> Iterator[dict[str, Any]]:
 
 
 def gradients(
-    how: Job, parameters: float, gathered: float, axes: Axes, *, experts: bool = False
+    how: Job, trained: float, gathered: float, axes: Axes, *, experts: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """What copies of a layer with this many parameters of a rank exchange, and ``gathered`` bytes of parameters."""
-    parameters = round(parameters)
+    """What copies of a layer exchange, so many of whose parameters a rank trains, and gathers in so many bytes."""
     copies, shards = ([DATA], [DATA]) if experts else (axes.copies, axes.shards)
-    if parameters == 0 or axes.ranks(copies, experts=experts) == 1:
+    trained, gathered = round(trained), round(gathered)
+    if not (trained or gathered) or axes.ranks(copies, experts=experts) == 1:
         return
-    hybrid = axes.hybrid and not experts
-    summed = parameters * how.gradient_bytes
+    summed = trained * how.gradient_bytes
     exchange = _Of(axes, experts=experts)
-    if how.zero >= DIVIDED:
-        if axes.gathers:
-            # The next unit's parameters come while one computes, or only when a unit needs them.
-            for when in ("before_use",) if how.overlap.parameters else ("before_forward", "before_backward"):
-                yield exchange(when, "all_gather", gathered, shards)
-        else:
-            yield exchange("after_update", "all_gather", gathered, shards)
-        if how.adapters is not None:
-            return
-        waits = {"blocks": True} if axes.gathers and not how.overlap.gradients else {}
-        each = {"each_micro_batch": True} if axes.gathers else {}
-        yield {**exchange("after_weight_grad", "reduce_scatter", summed, shards), **each, **waits}
-        if hybrid:
-            yield {**exchange("after_weight_grad", "all_reduce", summed / axes.shard_ranks, [DATA]), **waits}
-        return
-    if how.adapters is not None:
-        return
     if how.zero == 0:
         yield exchange("after_weight_grad", "all_reduce", summed, copies)
         return
-    # ZeRO-2 keeps only its part of the sum, so every micro-batch reduces its own.
-    each = {"each_micro_batch": True} if how.zero > 1 else {}
-    yield {**exchange("after_weight_grad", "reduce_scatter", summed, shards), **each}
-    if hybrid:
-        # Ranks that hold the same part sum its gradients.
-        yield {**exchange("after_weight_grad", "all_reduce", summed / axes.shard_ranks, [DATA]), **each}
-    yield exchange("after_update", "all_gather", gathered, shards)
+    waits = {}
+    if axes.gathers:
+        # The next unit's parameters come while one computes, or only when a unit needs them.
+        for when in ("before_use",) if how.overlap.parameters else ("before_forward", "before_backward"):
+            yield exchange(when, "all_gather", gathered, shards)
+        waits = {} if how.overlap.gradients else {"blocks": True}
+    if summed > 0:
+        # ZeRO-2 keeps only its part of the sum, so every micro-batch reduces its own; and so does ZeRO-3.
+        each = {"each_micro_batch": True} if how.zero == KEPT or axes.gathers else {}
+        yield {**exchange("after_weight_grad", "reduce_scatter", summed, shards), **each, **waits}
+        if axes.hybrid and not experts:
+            # Ranks that hold the same part sum its gradients.
+            each = each if how.zero == KEPT else {}
+            yield {**exchange("after_weight_grad", "all_reduce", summed / axes.shard_ranks, [DATA]), **each, **waits}
+    if not axes.gathers:
+        # The next step begins while they come, or once they are there.
+        yield exchange("before_step" if how.overlap.parameters else "after_update", "all_gather", gathered, shards)
 
 
 @dataclass(frozen=True)

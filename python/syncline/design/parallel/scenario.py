@@ -57,6 +57,14 @@ def refusal(job: TrainingJob) -> Diagnostic | None:
             allowed=", ".join(SCHEDULES),
             help="estimate the job without a simulation, or write schedule: 1f1b",
         )
+    if how.schedule == "gpipe" and how.overlap.experts:
+        return error(
+            Code.BAD_VALUE,
+            "with gpipe, no micro-batch goes forward that hides the tokens of one that goes backward",
+            key="overlap.experts",
+            found="true",
+            help="write schedule: 1f1b, or leave out overlap.experts",
+        )
     if how.ranks < 2:
         help = "estimate the job without a simulation"
         return error(Code.BAD_VALUE, "one accelerator has no network", key="cluster.gpus", found="1", help=help)
@@ -112,6 +120,9 @@ def scenario(job: TrainingJob) -> dict[str, Any]:
             "schedule": "interleaved" if how.virtual_stages > 1 else SCHEDULES[how.schedule],
             "virtual_stages": how.virtual_stages,
             "overlap": "gradients" if how.overlap.gradients or axes.gathers else "none",
+            "combined": job.architecture.experts is not None and how.overlap.experts,
+            "updates": "together",
+            "messages": "overlap" if how.overlap.pipeline else "block",
         },
         "micro_batches": how.micro_batches,
         "precision": "bf16",
@@ -157,6 +168,7 @@ class _Layer:
     update_s: float = 0.0
     parameters: float = 0.0
     gathered: float = 0.0
+    trained: float = 0.0
 
     def add(self, share: Share) -> None:
         """Adds what a part of a block computes and holds."""
@@ -165,6 +177,7 @@ class _Layer:
         self.update_s += share.update_s
         self.parameters += share.parameters
         self.gathered += share.gathered
+        self.trained += share.trained
 
     def written(
         self, exchanges: Iterable[dict[str, Any]], elements: int, *, mesh: str | None = None, first: bool = False
@@ -190,54 +203,67 @@ class _Layer:
 
 
 def _layers(job: TrainingJob, axes: Axes) -> Iterator[dict[str, Any]]:
-    """The layers of the scenario: each chunk as one, but for blocks with experts, units of ZeRO-3, and buckets."""
+    """The layers of the scenario."""
     how = job.job
     found = blocks(job)
     elements = found.message_bytes // 2
+    tied = job.architecture.tied and how.pipeline > 1 and how.adapters is None
     first = True
     for chunk, held in enumerate(found.chunks):
-        own = _Layer(f"chunk{chunk}", chunk)
-        ends = _buckets(held, how) if chunk < how.pipeline and not axes.gathers else ()
-        first_of_chunk = True
-        for at, block in enumerate(held):
-            # ZeRO-3 has a block for each unit; otherwise all of a chunk are one, as a stage holds whole blocks.
+        for at, part in enumerate(_parts(held, how, axes, first=chunk < how.pipeline, tied=tied)):
+            # ZeRO-3 gathers each unit by itself; otherwise a stage holds whole blocks.
             number = at if axes.gathers else chunk
-            if axes.gathers:
-                own = _Layer(_name(block), number)
-            own.add(block.dense)
-            if ends:
-                # A chunk is updated when all its gradients are there, which those of its first layer are last.
-                own.update_s = sum(each.dense.update_s for each in held) if first_of_chunk else 0.0
-            last = at + 1 == len(held)
-            if block.experts is None and not axes.gathers and not last and at not in ends:
-                continue
-            if block.experts is not None or not last:
-                own.name = _name(block)
-            yield own.written(gradients(how, own.parameters, own.gathered, axes), elements, first=first)
-            first = first_of_chunk = False
-            own = _Layer(f"chunk{chunk}", chunk)
-            if block.experts is not None:
-                layer = _Layer(f"{_name(block)}_experts", number)
-                layer.add(block.experts.share)
-                shared = gradients(how, layer.parameters, layer.gathered, axes, experts=True)
-                exchanges = [*tokens(block.experts, axes), *shared]
-                yield layer.written(exchanges, elements, mesh=EXPERTS)
-        if not held:
-            yield own.written((), elements)
+            own = _Layer(_name(part[-1]) if at + 1 < len(held) and part else f"chunk{chunk}", number)
+            for block in part:
+                own.add(block.dense)
+            shares = {}
+            if tied and part and part[-1].kind in {"embedding", "output"}:
+                own.name = part[-1].kind
+                # The first stage lends its table to the last one, which has a copy.
+                shares = {"shares": "embedding", "parameters": 0} if own.name == "output" else {}
+            exchanges = gradients(how, own.trained, own.gathered, axes)
+            yield {**own.written(exchanges, elements, first=first), **shares}
+            first = False
+            experts = part[-1].experts if part else None
+            if experts is not None:
+                own = _Layer(f"{_name(part[-1])}_experts", number)
+                own.add(experts.share)
+                exchanges = gradients(how, own.trained, own.gathered, axes, experts=True)
+                yield own.written([*tokens(experts, axes), *exchanges], elements, mesh=EXPERTS)
+
+
+def _parts(held: Sequence[Block], how: Job, axes: Axes, *, first: bool, tied: bool) -> list[list[Block]]:
+    """The blocks of a chunk in parts, each a layer of the scenario.
+
+    They are units of ZeRO-3; otherwise they end with experts and with buckets of gradients, and a table that two stages
+    have is one.
+    """
+    ends = {at for at, block in enumerate(held) if axes.gathers or block.experts is not None}
+    if first and not axes.gathers:
+        ends |= _buckets(held, how)
+    if tied:
+        ends |= {at for at, block in enumerate(held) if block.kind == "embedding"}
+        ends |= {at - 1 for at, block in enumerate(held) if block.kind == "output" and at > 0}
+    parts: list[list[Block]] = [[]]
+    for at, block in enumerate(held):
+        parts[-1].append(block)
+        if at in ends and at + 1 < len(held):
+            parts.append([])
+    return parts
 
 
 def _buckets(held: Sequence[Block], how: Job) -> set[int]:
-    """The last blocks of buckets, in which a framework reduces the gradients of a chunk while it goes backward.
+    """The last blocks of buckets, in which a framework reduces gradients of a chunk and gathers its parameters.
 
     Only those of the first chunk of a stage matter: computing of earlier chunks hides those of later ones.
     """
     ends: set[int] = set()
-    if not how.overlap.gradients or how.adapters is not None:
+    if not (how.overlap.gradients or how.overlap.parameters):
         return ends
     least = max(BUCKET, BUCKET_OF_EACH * how.data * how.context)
     parameters = 0.0
     for at in reversed(range(1, len(held))):
-        parameters += held[at].dense.parameters
+        parameters += held[at].dense.trained
         if parameters >= least:
             ends.add(at - 1)
             parameters = 0.0

@@ -6,12 +6,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from syncline.api import simulate
+from syncline.codes import Code
 from syncline.design.parallel.scenario import loaded, refusal
 from syncline.design.parallel.training import training_job
+from syncline.errors import SynclineError
+from syncline.input.problem import error
 
 if TYPE_CHECKING:
     from syncline.design.parallel.search_configurations import Configuration, Found
     from syncline.design.parallel.sizes import Sweep
+    from syncline.errors import Diagnostic
     from syncline.jobs import TrainingJob
 
 MOST_EVENTS = 10_000_000
@@ -60,13 +64,20 @@ class SimulatedJob:
     """Seconds in which ranks wait for the network, the mean over ranks."""
     reason: str | None = None
     """Why it was not simulated; None if it was."""
+    problem: Diagnostic | None = None
+    """The key of the job file for which it was not, if there is one."""
 
 
 def simulated_job(job: TrainingJob) -> SimulatedJob:
     """Simulates a job, with contention on the network."""
     if (problem := refusal(job)) is not None:
-        return SimulatedJob(None, reason=f"{problem['message']}: {problem['help']}")
-    summary = simulate(loaded(job, MOST_EVENTS)).summary
+        return _refused(problem)
+    try:
+        summary = simulate(loaded(job, MOST_EVENTS)).summary
+    except SynclineError as wrong:
+        if wrong.diagnostics[0].get("key") != "workload.micro_batches":
+            raise
+        return _refused(_too_many(job, wrong.diagnostics[0]))
     if summary.ended == "limit_reached":
         reason = (
             f"it needs more than {MOST_EVENTS:,} events, because its ranks are not alike: groups of experts and of"
@@ -74,3 +85,19 @@ def simulated_job(job: TrainingJob) -> SimulatedJob:
         )
         return SimulatedJob(None, reason=reason)
     return SimulatedJob(summary.total_time_s, summary.exposed_communication_s)
+
+
+def _refused(problem: Diagnostic) -> SimulatedJob:
+    return SimulatedJob(None, reason=f"{problem['message']}: {problem['help']}", problem=problem)
+
+
+def _too_many(job: TrainingJob, problem: Diagnostic) -> Diagnostic:
+    """The error for a step that is too long, by the key of the job file."""
+    return error(
+        Code.BAD_VALUE,
+        "a step has too many micro-batches to be simulated",
+        key="batch.global_batch",
+        found=f"{job.job.micro_batches} micro-batches",
+        allowed=problem.get("allowed"),
+        help="write a larger micro_batch, or a smaller global_batch: micro-batches in the middle of a step are alike",
+    )
