@@ -64,3 +64,16 @@ def test_a_file_without_figures_is_refused(tmp_path, text):
 def test_update_needs_a_file(tmp_path):
     with pytest.raises(SynclineError, match="`--update` needs a file"):
         runs(options(write(tmp_path), update=True), at_forty_percent)
+
+
+def test_rows_anywhere_have_the_models_of_the_package(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    file = write(tmp_path)
+    assert runs(RunsOptions(file=file), at_forty_percent) == ExitStatus.DONE
+    # A file beside the rows adds models, and replaces those of the package.
+    (tmp_path / "models.yaml").write_text("mine: { hidden: 8 }\n", "utf-8")
+    with pytest.raises(SynclineError, match="missing key"):
+        runs(RunsOptions(file=file), at_forty_percent)
+    (tmp_path / "models.yaml").unlink()
+    with pytest.raises(SynclineError, match=r"describe it in a file models.yaml beside the rows"):
+        runs(RunsOptions(file=write(tmp_path, model="zzz")), at_forty_percent)

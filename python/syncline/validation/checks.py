@@ -86,9 +86,9 @@ def check(runs: Runs, models: Mapping[str, Architecture | Unknown], clusters: Ma
                         mark=placed.mark(column),
                         key=column,
                         found=name,
-                        allowed=f"a name of {column}s.yaml",
+                        allowed=f"a name of the package, or of {column}s.yaml beside the rows",
                         nearest=near,
-                        help=None if near else f"describe it in {column}s.yaml",
+                        help=None if near else f"describe it in a file {column}s.yaml beside the rows",
                     )
                 )
         if isinstance(model, Unknown):

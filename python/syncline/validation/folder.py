@@ -18,6 +18,7 @@ from syncline.input.node import Mark, Text
 from syncline.input.problem import error, raise_errors
 from syncline.input.source import Source, read_file
 from syncline.input.yaml import read
+from syncline.models.architectures import architectures
 from syncline.validation import checks
 from syncline.validation.architecture import read_models
 from syncline.validation.runs import read_runs
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from syncline.clusters.known import Cluster
+    from syncline.models.architecture import Architecture
+    from syncline.validation.architecture import Unknown
     from syncline.validation.checks import Row
     from syncline.validation.runs import Runs
 
@@ -90,9 +93,9 @@ class Inputs:
 def load(file: str | None = None, models: str | None = None, clusters: str | None = None) -> Inputs:
     """Reads and checks the files.
 
-    By default the rows are those of the folder ``validation``. Models are in the folder of the rows, or else in
-    ``validation``. Clusters are in the folder of the rows, or else those of the package. What is known of
-    outliers, if anything, is in the folder of the rows.
+    By default the rows are those of the folder ``validation``. Models and clusters are those of the package, and those
+    of files in the folder of the rows, which replace them. What is known of outliers, if anything, is in the folder of
+    the rows.
 
     :raises SynclineError: a file cannot be read or is malformed, or a row is impossible.
     """
@@ -103,7 +106,7 @@ def load(file: str | None = None, models: str | None = None, clusters: str | Non
         raise_errors(error(Code.UNREADABLE, "no such file", mark=place, help=remedy))
     runs = read_runs(path)
     folder = Path(path).parent
-    rows = checks.check(runs, read_models(models or _near(folder, MODELS)), _clusters(folder, clusters))
+    rows = checks.check(runs, _models(folder, models), _clusters(folder, clusters))
     outliers = folder / OUTLIERS
     return Inputs(runs, rows, read_outliers(outliers.as_posix()) if outliers.is_file() else Remarks.none())
 
@@ -139,7 +142,8 @@ def _clusters(folder: Path, given: str | None) -> Mapping[str, Cluster]:
     return shipped() if file is None else {**shipped(), **read_clusters(file)}
 
 
-def _near(folder: Path, name: str) -> str:
-    """The file of this name beside the rows, or else in the repository's folder."""
-    beside = folder / name
-    return beside.as_posix() if beside.is_file() else f"{FOLDER}/{name}"
+def _models(folder: Path, given: str | None) -> Mapping[str, Architecture | Unknown]:
+    """The models of a file that is given or is beside the rows, and those of the package, which they may replace."""
+    beside = folder / MODELS
+    file = given or (beside.as_posix() if beside.is_file() else None)
+    return architectures() if file is None else {**architectures(), **read_models(file)}
