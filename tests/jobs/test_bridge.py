@@ -311,11 +311,19 @@ def test_sharding_is_switched_on_by_dist_or_ddp(convert):
     assert convert(changed(BASE, {**whole, "dist.use_torch_fsdp2": True})).job.job.zero == 3
 
 
-def test_adapters_of_experts_are_left_out_aloud(convert):
-    experts = {"model.num_moe_experts": 8, "peft": {"dim": 8}}
-    assert any("experts" in each for each in convert(changed(BASE, experts)).warnings)
-    attention = {**experts, "peft": {"dim": 8, "target_modules": ["linear_qkv", "linear_proj"]}}
-    assert not convert(changed(BASE, attention)).warnings
+def test_experts_share_an_adapter_or_have_one_each(convert):
+    """``LoRA`` of ``peft/lora.py``: beside ``linear_fc1`` and ``linear_fc2`` of experts, too, and shared by default."""
+
+    def adapters(peft, **changes):
+        values = {"model.num_moe_experts": 8, "model.moe_ffn_hidden_size": 4096, "peft": {"dim": 8, **peft}, **changes}
+        return convert(changed(BASE, values)).job.job.expert_adapters
+
+    assert adapters({}) == "shared"
+    assert adapters({"share_expert_adapters": True}) == "shared"
+    assert adapters({"share_expert_adapters": False}) == "each"
+    assert adapters({"target_modules": ["linear_qkv", "linear_proj", "linear_fc1", "linear_fc2"]}) == "shared"
+    assert adapters({"target_modules": ["linear_qkv", "linear_proj"]}) == "none"
+    assert adapters({}, **{"model.num_moe_experts": None, "model.moe_ffn_hidden_size": None}) == "none"
 
 
 def test_types_of_gradients_and_adapters_are_mapped(convert):

@@ -3,37 +3,63 @@
 //! An adapter of rank `r` of a product with `i` inputs and `o` outputs has two of its own, `i x r` and `r x o`, in 16 bits. Its
 //! outputs are added to those of the product, which no kernel fuses; backward, the gradients of their common input.
 
-use crate::job::{Adapted, Job, Precision};
+use crate::exchange::Held;
+use crate::job::{Adapted, ExpertAdapters, Job, Precision};
 use crate::layer::Setting;
 use crate::machine::{Costs, Product};
 use crate::model::Model;
 use crate::stages::Block;
-use crate::work::{LayerWork, Linear, Part, layer_work};
+use crate::work::{LayerWork, Part, layer_work};
 
-/// The products of a layer that have adapters.
-pub(crate) fn adapted<'a>(job: &Job, work: &'a LayerWork) -> impl Iterator<Item = &'a Linear> + use<'a> {
+/// Adapters beside a product: as many as `copies`, each with tokens of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Adapter {
+    pub(crate) tokens: u64,
+    pub(crate) inputs: u64,
+    pub(crate) outputs: u64,
+    pub(crate) copies: u64,
+    /// Whether other ranks with other experts have others.
+    pub(crate) of_experts: bool,
+}
+
+/// The adapters of a layer.
+pub(crate) fn adapted<'a>(job: &'a Job, work: &'a LayerWork) -> impl Iterator<Item = Adapter> + use<'a> {
     let which = job.adapted;
-    work.linears.iter().filter(move |linear| match linear.part {
-        Part::Attention | Part::UpProjection => true,
-        Part::AttentionOutput => which != Adapted::Qkv,
-        Part::Dense | Part::Shared => which == Adapted::All,
-        Part::Experts => false,
+    work.linears.iter().filter_map(move |linear| {
+        let one = Adapter {
+            tokens: linear.tokens,
+            inputs: linear.inputs,
+            outputs: linear.outputs,
+            copies: 1,
+            of_experts: false,
+        };
+        match linear.part {
+            Part::Attention | Part::UpProjection => Some(one),
+            Part::AttentionOutput => (which != Adapted::Qkv).then_some(one),
+            Part::Dense | Part::Shared => (which == Adapted::All).then_some(one),
+            Part::Experts => match job.expert_adapters {
+                ExpertAdapters::None => None,
+                ExpertAdapters::Shared => Some(Adapter { tokens: linear.tokens * linear.groups, ..one }),
+                ExpertAdapters::Each => Some(Adapter { copies: linear.groups, of_experts: true, ..one }),
+            },
+        }
     })
 }
 
 /// Parameters of adapters in some blocks of a rank: two matrices for each product that has one (Hu et al. 2021, section 4.1).
-/// 0 if the job has none.
-pub(crate) fn trained(model: &Model, job: &Job, blocks: &[Block]) -> f64 {
-    let Some(rank) = job.adapters else { return 0.0 };
-    let layer = |number: u32| -> u64 {
+/// 0 if the job has none. Those that experts share are the same on all ranks.
+pub(crate) fn trained(model: &Model, job: &Job, blocks: &[Block]) -> Held {
+    let mut held = Held::default();
+    let Some(rank) = job.adapters.map(f64::from) else { return held };
+    for block in blocks {
+        let Block::Layer(number) = *block else { continue };
         let work = layer_work(model, job, number.min(model.layers - 1));
-        adapted(job, &work).map(|linear| linear.inputs + linear.outputs).sum()
-    };
-    let layers = blocks.iter().map(|block| match *block {
-        Block::Layer(number) => layer(number),
-        Block::Embedding | Block::Output => 0,
-    });
-    f64::from(rank) * layers.sum::<u64>() as f64
+        for Adapter { inputs, outputs, copies, of_experts, .. } in adapted(job, &work) {
+            let parameters = rank * (copies * (inputs + outputs)) as f64;
+            *if of_experts { &mut held.experts } else { &mut held.dense } += parameters;
+        }
+    }
+    held
 }
 
 /// What adapters of a layer take for one micro-batch, in seconds.
@@ -58,15 +84,21 @@ impl<C: Costs> Setting<'_, C> {
         let product = |product, m, n, k| {
             self.costs.product(product, Precision::Bf16, m, n, k, 1) / self.software.products
         };
-        for &Linear { tokens, inputs, outputs, .. } in adapted(self.job, work) {
-            times.forward += product(Product::Forward, tokens, rank, inputs)
-                + product(Product::Forward, tokens, outputs, rank);
-            let weights = product(Product::WeightGradient, rank, inputs, tokens)
-                + product(Product::WeightGradient, outputs, rank, tokens);
+        for Adapter { tokens, inputs, outputs, copies, .. } in adapted(self.job, work) {
+            // Those of several experts are computed one after the other.
+            let each = copies as f64;
+            times.forward += each
+                * (product(Product::Forward, tokens, rank, inputs)
+                    + product(Product::Forward, tokens, outputs, rank));
+            let weights = each
+                * (product(Product::WeightGradient, rank, inputs, tokens)
+                    + product(Product::WeightGradient, outputs, rank, tokens));
             times.weights += weights;
             times.backward += weights
-                + product(Product::InputGradient, tokens, inputs, rank)
-                + product(Product::InputGradient, tokens, rank, outputs);
+                + each
+                    * (product(Product::InputGradient, tokens, inputs, rank)
+                        + product(Product::InputGradient, tokens, rank, outputs));
+            let tokens = copies * tokens;
             // Two are read and one is written, of 16 bits.
             times.added += self.costs.memory((6 * tokens * outputs) as f64);
             times.gradients += self.costs.memory((6 * tokens * inputs) as f64);

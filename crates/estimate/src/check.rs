@@ -1,6 +1,6 @@
 //! Jobs that no cluster can run.
 
-use crate::job::{ContextMethod, Input, Job, Module, Recompute, Schedule};
+use crate::job::{Adapted, ContextMethod, ExpertAdapters, Input, Job, Module, Recompute, Schedule};
 use crate::model::{Attention, Model};
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_kernels::Library;
@@ -85,6 +85,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     found.extend(narrow_attention(job));
     found.extend(narrow_parameters(job));
     found.extend(wide_layers(model, job));
+    found.extend(expert_adapters(model, job));
     found.extend(recompute(model, job));
     found.extend(offload(model, job));
     if ![1, 2, 4].contains(&job.moment_bytes) {
@@ -154,6 +155,20 @@ fn wide_layers(model: &Model, job: &Job) -> Option<Diagnostic> {
             .allowed(format!("at most {most}"))
             .help(format!("write {key}: {most}"))
     })
+}
+
+/// Adapters beside experts, which a model without has not, and which come with those of all other products.
+fn expert_adapters(model: &Model, job: &Job) -> Option<Diagnostic> {
+    let (message, help) = match job.expert_adapters {
+        ExpertAdapters::None => return None,
+        _ if job.adapters.is_none() => ("adapters of experts need a rank", "write lora: 16"),
+        _ if model.experts.is_none() => ("the model has no experts", "leave out lora_experts"),
+        _ if job.adapted != Adapted::All => {
+            ("experts have adapters only where all other products have", "write lora_targets: all")
+        }
+        _ => return None,
+    };
+    Some(Diagnostic::error(Code::BadValue, message).key("expert_adapters").help(help))
 }
 
 /// Chunks whose numbers of layers are given.

@@ -69,6 +69,11 @@ impl Held {
         held
     }
 
+    /// That of two with more parameters; the first of equal ones.
+    pub(crate) fn larger(self, other: Self) -> Self {
+        if other.dense + other.experts > self.dense + self.experts { other } else { self }
+    }
+
     /// Adds parameters of linear layers.
     fn add(&mut self, dense: f64, experts: f64, narrow: bool) {
         self.dense += dense;
@@ -109,8 +114,9 @@ impl<C: Costs> Setting<'_, C> {
                 if job.pipeline > 1 { (1.0, 1.0) } else { (f64::from(job.micro_batches), 2.0) };
             let gathered = gathers * every * gather((self.shards(), experts));
             let adapters = self.trained();
-            let reduced =
-                every * self.collective(Collective::ReduceScatter, adapters.dense * gradient, self.shards());
+            let reduced = every
+                * (self.collective(Collective::ReduceScatter, adapters.dense * gradient, self.shards())
+                    + self.collective(Collective::ReduceScatter, adapters.experts * gradient, experts));
             let HostUpdate { update_s, copies_s } = self.update(adapters);
             return Exchange {
                 whole_s: gathered + reduced,
@@ -214,8 +220,8 @@ impl<C: Costs> Setting<'_, C> {
     /// Parameters of adapters, of the stage that has most of them.
     fn trained(&self) -> Held {
         let stages = divide(self.model, self.job);
-        let dense = stages.iter().map(|blocks| trained(self.model, self.job, blocks)).fold(0.0, f64::max);
-        Held { dense, ..Held::default() }
+        let stages = stages.iter().map(|blocks| trained(self.model, self.job, blocks));
+        stages.fold(Held::default(), Held::larger)
     }
 
     /// Ranks that sum the same gradients.

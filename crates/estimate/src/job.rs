@@ -120,6 +120,9 @@ pub struct Job {
     /// Which products have adapters.
     #[serde(default)]
     pub adapted: Adapted,
+    /// Adapters beside products of experts.
+    #[serde(default)]
+    pub expert_adapters: ExpertAdapters,
     /// What lies in the host's memory.
     #[serde(default)]
     pub offload: Offload,
@@ -435,6 +438,19 @@ pub enum Adapted {
     Attention,
     /// Those of queries, keys and values.
     Qkv,
+}
+
+/// Adapters beside products of experts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpertAdapters {
+    /// None.
+    #[default]
+    None,
+    /// One beside each of the two products, for all experts of a layer (`share_expert_adapters` of Megatron-Bridge).
+    Shared,
+    /// One for each expert.
+    Each,
 }
 
 /// How layers are divided among the chunks of a pipeline.

@@ -51,8 +51,8 @@ pub mod work;
 
 pub use blocks::{Blocks, blocks};
 pub use job::{
-    Adapted, ContextMethod, Dispatcher, Graphs, Input, Inputs, Job, Module, Modules, Offload, Overlap,
-    Precision, Recompute, RecomputeMethod, Schedule, Split,
+    Adapted, ContextMethod, Dispatcher, ExpertAdapters, Graphs, Input, Inputs, Job, Module, Modules, Offload,
+    Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split,
 };
 pub use machine::{Cluster, Collective, Costs, Group, Host, MemorySoftware, Product, Software, TokenKernels};
 pub use measured::Measured;

@@ -173,18 +173,7 @@ struct States {
 /// optimizer's states, stage 2 gradients too, stage 3 weights too.
 fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, blocks: &[Block]) -> States {
     let all = held.dense + held.experts;
-    let part = if job.zero == 0 {
-        held
-    } else {
-        let dense = f64::from(job.shard_group.min(job.replicas()).max(1));
-        let experts = f64::from(job.expert_replicas());
-        Held {
-            dense: held.dense / dense,
-            experts: held.experts / experts,
-            narrow: held.narrow / dense,
-            narrow_experts: held.narrow_experts / experts,
-        }
-    };
+    let part = divided_by_zero(job, held);
     let divided = part.dense + part.experts;
     let at = |stage: u8| if job.zero >= stage { divided } else { all };
     let gradient = f64::from(job.gradient_bytes);
@@ -204,7 +193,8 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     };
     if job.adapters.is_some() {
         let trained = trained(model, job, blocks);
-        let trained_part = if job.zero > 0 { trained * divided / all.max(1.0) } else { trained };
+        let trained_part = parameters(divided_by_zero(job, trained));
+        let trained = parameters(trained);
         return States {
             weights: weights + ELEMENT * trained,
             gradients: (gradient + f64::from(software.gradient_copy_bytes)) * trained,
@@ -233,6 +223,21 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
         gathered,
         // The host has the parameters in 32 bits in any case, and copies of their gradients.
         host: (moments(job) + MASTER + HOST_GRADIENT) * at(1) * job.offload.optimizer,
+    }
+}
+
+/// What each rank has of parameters that ZeRO divides.
+fn divided_by_zero(job: &Job, held: Held) -> Held {
+    if job.zero == 0 {
+        return held;
+    }
+    let dense = f64::from(job.shard_group.min(job.replicas()).max(1));
+    let experts = f64::from(job.expert_replicas());
+    Held {
+        dense: held.dense / dense,
+        experts: held.experts / experts,
+        narrow: held.narrow / dense,
+        narrow_experts: held.narrow_experts / experts,
     }
 }
 

@@ -638,10 +638,11 @@ impl<C: Costs> Setting<'_, Noted<'_, C>> {
         let Some(rank) = self.job.adapters.map(f64::from) else { return Vec::new() };
         let seconds = self.adapters(work);
         let (mut flop, mut bytes, mut added, mut gradients) = (0.0, 0.0, 0.0, 0.0);
-        for linear in adapted(self.job, work) {
-            let (t, i, o) = (linear.tokens as f64, linear.inputs as f64, linear.outputs as f64);
+        for each in adapted(self.job, work) {
+            let (copies, i, o) = (each.copies as f64, each.inputs as f64, each.outputs as f64);
+            let t = copies * each.tokens as f64;
             flop += 2.0 * t * rank * (i + o);
-            bytes += 2.0 * (t * (i + o + 2.0 * rank) + rank * (i + o));
+            bytes += 2.0 * (t * (i + o + 2.0 * rank) + copies * rank * (i + o));
             added += 6.0 * t * o;
             gradients += 6.0 * t * i;
         }

@@ -311,9 +311,7 @@ impl<C: Costs> Setting<'_, C> {
     pub(crate) fn held(&self) -> Held {
         let blocks = divide(self.model, self.job);
         let stages = blocks.iter().map(|stage| Held::of(self.model, self.job, stage));
-        stages.fold(Held::default(), |most, each| {
-            if each.dense + each.experts > most.dense + most.experts { each } else { most }
-        })
+        stages.fold(Held::default(), Held::larger)
     }
 
     /// Bytes that the loss and its gradient move, with conversions of the inputs and gradients of logits as those of layers.

@@ -1,7 +1,9 @@
 //! Adapters of low rank, by hand.
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
-use syncline_estimate::{Adapted, Job, MemorySoftware, Model, Step, estimate, memory};
+use syncline_estimate::{
+    Adapted, Collective, ExpertAdapters, Experts, Job, MemorySoftware, Model, Step, estimate, memory,
+};
 
 fn job(adapters: Option<u32>, adapted: Adapted) -> Job {
     Job { adapters, adapted, ..single(2048) }
@@ -47,4 +49,87 @@ fn adapters_of_attention_alone_have_fewer_states() {
     let (h, l) = (12_288.0, 96.0);
     assert_eq!(states(Adapted::Attention), 12.0 * 16.0 * 6.0 * h * l);
     assert_eq!(states(Adapted::All), 12.0 * 16.0 * 16.0 * h * l);
+}
+
+/// Four layers of eight experts, two of which a token goes to.
+fn experts() -> Model {
+    let experts = Experts {
+        count: 8,
+        top_k: 2,
+        ffn: 1024,
+        shared_ffn: 0,
+        dense_layers: 0,
+        every: 1,
+        groups: 1,
+        top_groups: 1,
+    };
+    Model { hidden: 512, layers: 4, gated: true, vocab: 1, experts: Some(experts), ..gpt3() }
+}
+
+/// Weights of adapters of rank 16 beside both products of an expert: inputs and outputs of each.
+const OF_EXPERT: f64 = 16.0 * ((512.0 + 2048.0) + (1024.0 + 512.0));
+
+fn beside_experts(expert_adapters: ExpertAdapters) -> Job {
+    Job { expert_adapters, ..job(Some(16), Adapted::All) }
+}
+
+#[test]
+fn adapters_of_experts_multiply_each_copy_of_a_token() {
+    let costs = Counting { memory: 1.0, ..Counting::default() };
+    let stage = |adapters| estimate(&experts(), &beside_experts(adapters), SERVERS, &PLAIN, &costs).stage;
+    let none = stage(ExpertAdapters::None);
+    for adapters in [ExpertAdapters::Shared, ExpertAdapters::Each] {
+        let found = stage(adapters);
+        let copies = 2.0 * 2048.0 * 4.0;
+        let products = 3.0 * 2.0 * copies * OF_EXPERT;
+        assert!(((found.products - none.products) / products - 1.0).abs() < 1e-9, "{adapters:?}");
+        // Outputs forward and inputs backward.
+        let moved = 6.0 * copies * (2048.0 + 512.0 + 512.0 + 1024.0);
+        assert!(((found.element_wise - none.element_wise) / moved - 1.0).abs() < 1e-9, "{adapters:?}");
+    }
+}
+
+/// Shared ones are the same on all ranks; others belong to the experts of a rank, whose copies alone divide their states.
+#[test]
+fn experts_share_adapters_or_have_their_own() {
+    let states = |expert, adapters| {
+        let job = Job { expert, data: 16, shard_group: 16, zero: 1, ..beside_experts(adapters) };
+        let found = memory(&experts(), &job, &MemorySoftware::MEGATRON);
+        (found.gradients as f64 / 4.0, found.optimizer as f64 / 12.0)
+    };
+    let (gradients, optimizer) = states(1, ExpertAdapters::None);
+    let more = |expert, adapters| {
+        let found = states(expert, adapters);
+        (found.0 - gradients, found.1 - optimizer)
+    };
+    let layers = 4.0 * OF_EXPERT;
+    assert_eq!(more(1, ExpertAdapters::Shared), (layers, layers / 16.0));
+    assert_eq!(more(8, ExpertAdapters::Shared), (layers, layers / 16.0));
+    assert_eq!(more(1, ExpertAdapters::Each), (8.0 * layers, 8.0 * layers / 16.0));
+    assert_eq!(more(8, ExpertAdapters::Each), (layers, layers / 2.0));
+    // Gradients of two copies, or of all ranks.
+    let reduced = |adapters| {
+        let job = Job { expert: 8, data: 16, shard_group: 16, zero: 1, ..beside_experts(adapters) };
+        let costs = Counting { network: 1.0, ..Counting::default() };
+        estimate(&experts(), &job, SERVERS, &PLAIN, &costs);
+        let calls = costs.calls.borrow();
+        let chosen = calls.iter().filter(|call| call.0 == Collective::ReduceScatter);
+        chosen.map(|call| (call.1 / 4.0, call.2.ranks())).collect::<Vec<_>>()
+    };
+    assert_eq!(reduced(ExpertAdapters::Shared), [(gradients + layers, 16)]);
+    assert_eq!(reduced(ExpertAdapters::Each), [(gradients, 16), (layers, 2)]);
+}
+
+#[test]
+fn adapters_of_experts_need_experts() {
+    let refused = |model: &Model, job: &Job| {
+        let found = syncline_estimate::check::check(model, job);
+        found.first().and_then(|each| each.help.clone()).unwrap_or_default()
+    };
+    let shared = beside_experts(ExpertAdapters::Shared);
+    assert_eq!(refused(&experts(), &shared), "");
+    assert_eq!(refused(&experts(), &Job { adapters: None, ..shared.clone() }), "write lora: 16");
+    assert_eq!(refused(&gpt3(), &shared), "leave out lora_experts");
+    let attention = Job { adapted: Adapted::Attention, ..shared };
+    assert_eq!(refused(&experts(), &attention), "write lora_targets: all");
 }

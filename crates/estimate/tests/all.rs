@@ -18,8 +18,8 @@ mod work;
 use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
-    Adapted, Attention, Cluster, Collective, ContextMethod, Costs, Dispatcher, Graphs, Group, Job,
-    MemorySoftware, Model, Modules, Offload, Overlap, Precision, Product, Recompute, Schedule, Software,
+    Adapted, Attention, Cluster, Collective, ContextMethod, Costs, Dispatcher, ExpertAdapters, Graphs, Group,
+    Job, MemorySoftware, Model, Modules, Offload, Overlap, Precision, Product, Recompute, Schedule, Software,
     Split,
 };
 use syncline_kernels::Library;
@@ -122,6 +122,7 @@ pub fn single(sequence: u64) -> Job {
         vocab_multiple: 1,
         adapters: None,
         adapted: Adapted::All,
+        expert_adapters: ExpertAdapters::None,
         offload: Offload::default(),
     }
 }

@@ -28,6 +28,7 @@ Input: TypeAlias = Literal[
     "attn_norm", "qkv_linear", "core_attention", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ]
 Adapted: TypeAlias = Literal["all", "attention", "qkv"]
+ExpertAdapters: TypeAlias = Literal["none", "shared", "each"]
 Split: TypeAlias = Literal["even", "ends", "rest", "cost"]
 AttentionLibrary: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn"]
 
@@ -173,6 +174,8 @@ class Job(Strict):
     """Rank of adapters, if only these are trained (LoRA)."""
     adapted: Adapted = "all"
     """Which products have adapters."""
+    expert_adapters: ExpertAdapters = "none"
+    """Adapters beside products of experts: one for all experts of a layer (``shared``), or one for each."""
     offload: Offload = Offload()
     """What lies in the host's memory."""
 

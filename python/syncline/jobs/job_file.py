@@ -11,6 +11,7 @@ from syncline.estimate.job import (
     Adapted,
     ContextMethod,
     Dispatcher,
+    ExpertAdapters,
     Gradients,
     Graphs,
     Input,
@@ -208,6 +209,9 @@ class JobFile(Strict):
     lora_targets: Adapted = "all"
     """Which products have adapters: `all` but those of experts, those of `attention`, or only those of queries, keys
     and values (`qkv`)."""
+    lora_experts: ExpertAdapters = "none"
+    """Adapters beside both products of experts, with those of `all`: one for all experts of a layer (`shared`, the
+    default of Megatron-Bridge), or one for each expert (`each`)."""
     offload: JobOffload = JobOffload(modules=[])
     """What lies in the host's memory rather than the accelerator's."""
     overlap: Overlap = Overlap()

@@ -44,8 +44,8 @@ _PLACES: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("layers", "hidden", "heads", "kv_heads", "head_dim", "vocab"), ("model",)),
 }
 """The mappings that hold the keys about which the core's errors are."""
-_KEYS = {"nic_bytes_per_s": "nic_rate", "memory_bytes": "memory"}
-"""Keys of a job file by arguments of :func:`~syncline.estimate.machine`."""
+_KEYS = {"nic_bytes_per_s": "nic_rate", "memory_bytes": "memory", "expert_adapters": "lora_experts"}
+"""Keys of a job file by arguments of :func:`~syncline.estimate.machine`, and by those of the core."""
 
 
 @dataclass(frozen=True)
@@ -225,6 +225,7 @@ def _job(found: JobFile) -> Job:
         vocab_multiple=found.vocab_multiple or vocab_multiple(found.framework),
         adapters=found.lora,
         adapted=found.lora_targets,
+        expert_adapters=found.lora_experts,
         offload=Offload(**found.offload.model_dump()),
     )
 

@@ -49,7 +49,7 @@ def convert_bridge(
     if any(name.startswith("peft.") and not each.off for name, each in found.found.items()):
         said = given.said("peft.dim") or f"default of Megatron-Bridge: {RANK}"
         settings.put("lora", given.whole("peft.dim", RANK), note=said)
-        adapted(given, settings)
+        adapted(given, settings, experts=options.architecture is not None and options.architecture.experts is not None)
     if overrides:
         _note_degrees(given, settings, options)
     problems = [*found.problems, *given.problems]

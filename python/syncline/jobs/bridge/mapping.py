@@ -378,12 +378,17 @@ def _overlap(renamed: Renamed) -> None:
 _SEQUENCE = "model.sequence_parallel"
 
 
-def adapted(given: Settings, settings: Settings) -> None:
-    """Sets the products that have adapters, by the modules that ``peft`` names; without any, all."""
-    key = "peft.target_modules"
+def adapted(given: Settings, settings: Settings, *, experts: bool) -> None:
+    """Sets the products that have adapters, by the modules that ``peft`` names; without any, all.
+
+    Those of experts are among them (``peft/lora.py``), which share one unless ``share_expert_adapters`` is off.
+    """
+    key, shared = "peft.target_modules", "peft.share_expert_adapters"
     modules = frozenset(map(str, given.raw(key) or ()))
-    if given.whole("model.num_moe_experts") and (not modules or modules & {"linear_fc1", "linear_fc2"}):
-        settings.warnings.append("estimates have no adapters beside experts")
+    if (experts or given.whole("model.num_moe_experts")) and (not modules or modules & {"linear_fc1", "linear_fc2"}):
+        each = given.has(shared) and not given.flag(shared)
+        note = given.said(shared) or "default of Megatron-Bridge: share_expert_adapters"
+        settings.put("lora_experts", "each" if each else "shared", note=note)
     if not modules:
         return
     if (found := TARGETS.get(modules)) is None:
