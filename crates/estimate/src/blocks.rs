@@ -96,7 +96,8 @@ pub fn blocks<C: Costs>(
     let held = setting.held();
     let stages = divide(model, job);
     let whole = if job.adapters.is_some() {
-        stages.iter().map(|blocks| trained(model, job, blocks)).fold(0.0, f64::max)
+        let of_stages = stages.iter().map(|blocks| trained(model, job, blocks));
+        of_stages.map(|held| held.dense + held.experts).fold(0.0, f64::max)
     } else {
         held.dense + held.experts
     };
@@ -111,11 +112,11 @@ pub fn blocks<C: Costs>(
         let of_adapters = job.adapters.map(|_| trained(model, job, &[block]));
         // Of adapters beside frozen parameters that are not divided, only these are gathered.
         let (dense_bytes, expert_bytes) = job.gathered_bytes(match of_adapters {
-            Some(dense) if job.zero < 3 => Held { dense, ..Held::default() },
+            Some(adapters) if job.zero < 3 => adapters,
             _ => own,
         });
         let share = |forward_s: f64, seconds: f64, weight_s: f64| {
-            let trained = of_adapters.unwrap_or(own.dense);
+            let trained = of_adapters.unwrap_or(own).dense;
             let [out, back] = lost.map(|each| each * own.dense);
             Share {
                 forward_s: forward_s + out,
@@ -156,7 +157,7 @@ pub fn blocks<C: Costs>(
                     dense.forward_s -= computed.forward_s;
                     dense.input_s -= computed.input_s;
                     dense.weight_s -= computed.weight_s;
-                    let experts = if job.adapters.is_some() { 0.0 } else { own.experts };
+                    let experts = of_adapters.unwrap_or(own).experts;
                     let [out, back] = lost.map(|each| each * own.experts);
                     Experts {
                         share: Share {
