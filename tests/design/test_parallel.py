@@ -343,3 +343,19 @@ def test_offload_is_named_where_nothing_fits(cli: Cli):
     followed = cli("design", "parallel", *options, "--offload", "activations", "--offload", "optimizer")
     assert followed.returncode == 0
     assert "Without offload, no configuration fits." in " ".join(followed.stdout.split())
+
+
+def test_sequences_are_as_long_as_the_model_allows(cli: Cli):
+    """8,192 tokens without ``--sequence``, or fewer; longer ones are estimated as asked, with a note."""
+
+    def found(longest, *more):
+        cli.write("config.json", json.dumps({**SMALL, "max_position_embeddings": longest}))
+        done = cli("design", "parallel", "config.json", "--gpus", "4", "--json", *more)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["parallel"]["configurations"][0]["job"]["sequence"], done.stderr
+
+    assert found(131_072) == found(None) == found("many") == (8192, "")
+    assert found(2048) == (2048, "")
+    assert found(2048, "--sequence", "2048") == (2048, "")
+    sequence, said = found(2048, "--sequence", "4096")
+    assert (sequence, said) == (4096, "Note: config.json is made for sequences of at most 2,048 tokens.\n")

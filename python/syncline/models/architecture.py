@@ -248,6 +248,8 @@ class Architecture(Decoder):
     experts: Experts | None = None
     parameters: Annotated[float, Field(gt=0)] | None = None
     """Number of parameters that the source publishes."""
+    longest: Annotated[int, Field(ge=1, le=1 << 30)] | None = None
+    """Tokens of the longest sequence that the source names."""
     source: Text
     note: Text | None = None
 

@@ -154,8 +154,15 @@ def parallel(
         ),
     ] = None,
     sequence: Annotated[
-        int, typer.Option("--sequence", metavar="TOKENS", min=1, max=1 << 24, help="Tokens of a sequence.")
-    ] = 8192,
+        int | None,
+        typer.Option(
+            "--sequence",
+            metavar="TOKENS",
+            min=1,
+            max=1 << 24,
+            help="Tokens of a sequence (default: 8192, or fewer if that is the longest one of the model).",
+        ),
+    ] = None,
     global_batch: Annotated[
         int | None,
         typer.Option(

@@ -12,6 +12,7 @@ from syncline.cli.commands.pages import check_page, write_page
 from syncline.codes import Code
 from syncline.files import write_whole
 from syncline.input.problem import bad_value, cannot_write, error, raise_errors, require_writable
+from syncline.terminal.prose import lines
 from syncline.terminal.streams import console, say, show, show_json
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ MOST_COUNTS = 32
 """Most numbers of accelerators that one search compares."""
 MOST_SEQUENCES = 1_000_000
 """Most sequences of a step."""
+SEQUENCE = 8192
+"""Tokens of a sequence where neither the user nor the model says fewer."""
 _LONG = 12
 
 
@@ -38,7 +41,7 @@ class ParallelOptions:
     gpus: str
     accelerator: str | None
     cluster: str | None
-    sequence: int
+    sequence: int | None
     global_batch: int | None
     precision: Precision
     schedules: tuple[Schedule, ...]
@@ -93,12 +96,17 @@ def parallel(model: str, options: ParallelOptions) -> int:
     if options.job is not None:
         _check_job_file(options.job, force=options.force)
     nic = None if options.nic_rate is None else network_rate("--nic-rate", options.nic_rate) / 8
+    architecture = read_model(model)
+    sequence = options.sequence or min(SEQUENCE, architecture.longest or SEQUENCE)
+    if architecture.longest is not None and sequence > architecture.longest and not options.quiet:
+        longest = f"{architecture.longest:,} tokens"
+        say(lines(f"Note: {model} is made for sequences of at most {longest}.", console(error=True).width))
     request = Request(
-        read_model(model),
+        architecture,
         _machine(options, counts, nic),
         counts[0],
-        options.sequence,
-        options.global_batch or _batch(counts, batch_of(counts, options.sequence)),
+        sequence,
+        options.global_batch or _batch(counts, batch_of(counts, sequence)),
         precision=options.precision,
         schedules=options.schedules,
         graphs=options.graphs,

@@ -141,6 +141,7 @@ def _decoder(keys: Keys, name: str) -> Architecture:
         window=window,
         experts=_experts(keys, kind, layers),
         prediction_layers=keys.number("num_nextn_predict_layers", most=LAYERS),
+        longest=_longest(keys, "max_position_embeddings"),
         source=name,
     )
 
@@ -153,6 +154,12 @@ def _message(problem: ValidationError) -> str:
 def _divided(hidden_key: str, hidden: int, heads_key: str, heads: int) -> None:
     if hidden % heads:
         raise ModelError(hidden_key, hidden, f"a multiple of {heads_key}, which is {heads}")
+
+
+def _longest(keys: Keys, key: str) -> int | None:
+    """Tokens of the longest sequence; None if the file does not say it, or nothing that it could be."""
+    found = keys.values.get(key)
+    return found if isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= 1 << 30 else None
 
 
 def _gpt2(keys: Keys, name: str) -> Architecture:
@@ -168,6 +175,7 @@ def _gpt2(keys: Keys, name: str) -> Architecture:
         tied=keys.flag("tie_word_embeddings", default=True),
         norm="layernorm",
         positions="learned",
+        longest=_longest(keys, "n_positions"),
         source=name,
     )
 

@@ -51,9 +51,7 @@ _WITHOUT_EFFECT = {
         "exponential_decay_length_penalty suppress_tokens begin_suppress_tokens summary_type summary_use_proj "
         "summary_activation summary_proj_to_labels summary_first_dropout "
     ),
-    "Another name of `num_experts_per_tok` in files of GPT-OSS": (
-        "experts_per_token eys whose values change no estimate "
-    ),
+    "Another name of `num_experts_per_tok` in files of GPT-OSS": ("experts_per_token "),
 }
 """Keys whose values change no estimate, by the reason."""
 NO_EFFECT = frozenset(name for names in _WITHOUT_EFFECT.values() for name in names.split())
