@@ -18,7 +18,7 @@ from syncline.jobs.bridge.mapping import RECIPES, keys
 from syncline.jobs.converted import NOT_MODELLED, WITHOUT_EFFECT
 from syncline.jobs.megatron.conversion import convert_megatron
 from syncline.models.architectures import named
-from tests.conftest import Cli
+from tests.conftest import ROOT, Cli
 from tests.jobs.settings import changed, flat, named_in, names_of
 
 BASE = {
@@ -143,6 +143,37 @@ def test_a_file_of_overrides_has_the_defaults_of_recipes(convert):
         "tensor_model_parallel_size"
         not in convert(changed(override, {"model.tensor_model_parallel_size": 2}), model="llama3-8b").warnings[0]
     )
+
+
+def test_overrides_may_divide_the_experts_of_a_named_model(convert):
+    """Experts are in the recipe, and so in the model that ``--model`` names, but not in the file."""
+    override = {
+        "model": {
+            "seq_length": 4096,
+            "pipeline_model_parallel_size": 8,
+            "expert_model_parallel_size": 8,
+            "moe_token_dispatcher_type": "flex",
+            "moe_flex_dispatcher_backend": "deepep",
+            "overlap_moe_expert_parallel_comm": True,
+        },
+        "train": {"micro_batch_size": 1, "global_batch_size": 64},
+    }
+    job = convert(override, model="deepseek-v3").job.job
+    assert (job.expert, job.expert_tensor, job.dispatcher, job.overlap.experts) == (8, 1, "fused", True)
+    with pytest.raises(SynclineError, match="no experts"):
+        convert(override, model="llama3-70b")
+
+
+def test_the_file_finds_the_model_from_its_own_folder(cli: Cli):
+    cli.write("model/config.json", (ROOT / "examples/llama-3-70b/config.json").read_text())
+    cli.write("jobs/x", "")
+    override = {"model": {"seq_length": 4096}, "train": {"micro_batch_size": 1, "global_batch_size": 64}}
+    cli.write("bridge.yaml", dump(override))
+    for out in ("here.yaml", "jobs/there.yaml"):
+        found = cli("convert", "bridge", "bridge.yaml", "--gpus", "64", "--model", "model/config.json", "-o", out)
+        assert found.returncode == 0, found.stderr
+        assert cli("estimate", out, "--json").returncode in (0, 1)
+    assert "model: model/config.json " in (cli.folder / "here.yaml").read_text()
 
 
 def test_every_key_is_in_one_class():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
@@ -67,11 +68,21 @@ def _variable(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _from_folder(model: str, folder: Path) -> str:
+    """A model as a job file in ``folder`` names it: its name, or the path of a file that is found from there."""
+    from syncline.config.model_file import names_file
+
+    here = folder.resolve() == Path.cwd()
+    return model if here or not names_file(model) else str(Path(model).resolve())
+
+
 def _converted(convert: Callable[..., Converted], source: str | Sequence[str], options: JobOptions, **more: Any) -> int:
     """Converts a source, writes the job file, and says what of the settings is not in it."""
     from syncline.jobs.converted import WITHOUT_EFFECT
 
     require_writable(options.out, force=options.force)
+    if more.get("model") is not None:
+        more["model"] = _from_folder(more["model"], Path(options.out).parent)
     found = convert(source, gpus=options.gpus, accelerator=options.accelerator, ignored=options.ignore, **more)
     try:
         write_whole(options.out, found.text)

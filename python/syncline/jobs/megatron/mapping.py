@@ -30,9 +30,15 @@ Sources: Radford et al. (2019); Touvron et al. (Llama 2, 2023), section 2.2.
 """
 
 
+_EXPERTS = ("num-experts", "num-moe-experts")
+"""Names of the number of experts."""
+
+
 def map_settings(settings: Settings, given: Given) -> None:
     """Adds a line for each key of the job file, and notes problems."""
     tensor = settings.whole("tensor-model-parallel-size") or settings.whole("model-parallel-size") or 1
+    named = given.architecture
+    experts = any(map(settings.has, _EXPERTS)) or (named is not None and named.experts is not None)
     if given.model is not None:
         settings.put("model", given.model, *_SIZES, note=f"--model {given.model}")
     else:
@@ -42,12 +48,12 @@ def map_settings(settings: Settings, given: Given) -> None:
         settings.put("cluster.gpus", given.gpus, note=given.gpus_said, mark=given.gpus_mark)
     settings.put("framework", "megatron")
     _padding(settings)
-    _parallel(settings, tensor)
+    _parallel(settings, tensor, experts=experts)
     _zero(settings, given, tensor)
     _batch(settings, given, tensor)
     _training(settings)
-    _kernels(settings)
-    _overlap(settings)
+    _kernels(settings, experts=experts)
+    _overlap(settings, experts=experts)
     _other(settings)
 
 
@@ -217,15 +223,14 @@ def _window(settings: Settings) -> None:
 
 
 def _experts(settings: Settings, layers: int, ffn: int) -> None:
-    names = ("num-experts", "num-moe-experts")
-    count = settings.whole(names[0]) or settings.whole(names[1])
+    count = settings.whole(_EXPERTS[0]) or settings.whole(_EXPERTS[1])
     top_k, width = settings.whole("moe-router-topk", 2), settings.whole("moe-ffn-hidden-size", ffn)
     shared, frequency = settings.whole("moe-shared-expert-intermediate-size"), settings.raw("moe-layer-freq")
     groups, top_groups = settings.whole("moe-router-num-groups"), settings.whole("moe-router-group-topk")
     if count is None:
         return
     default = f"default of {settings.software}"
-    settings.put("model.experts.count", count, *names)
+    settings.put("model.experts.count", count, *_EXPERTS)
     settings.put(
         "model.experts.top_k", top_k, "moe-router-topk", note="" if settings.has("moe-router-topk") else default
     )
@@ -285,7 +290,7 @@ def _pattern(node: ast.expr) -> Any:
 # How it is divided
 
 
-def _parallel(settings: Settings, tensor: int) -> None:
+def _parallel(settings: Settings, tensor: int, *, experts: bool) -> None:
     settings.put("parallel.tensor", tensor, "tensor-model-parallel-size", "model-parallel-size")
     # With one tensor-parallel rank there is nothing to divide.
     sequence = settings.flag("sequence-parallel") and tensor > 1
@@ -298,7 +303,7 @@ def _parallel(settings: Settings, tensor: int) -> None:
     settings.put("parallel.context", context, "context-parallel-size")
     _context_method(settings, context or 1)
     expert, inside = settings.whole("expert-model-parallel-size", 1), settings.whole("expert-tensor-parallel-size")
-    if settings.has("num-experts") or settings.has("num-moe-experts"):
+    if experts:
         settings.put("parallel.expert", expert, "expert-model-parallel-size")
         note = "" if inside else "default: that of tensor parallelism"
         settings.put("parallel.expert_tensor", inside or tensor, "expert-tensor-parallel-size", note=note)
@@ -674,9 +679,8 @@ _INPUTS: Mapping[str, tuple[str, ...]] = {
 """Modules of Megatron Core whose inputs can be offloaded, and their names in job files."""
 
 
-def _kernels(settings: Settings) -> None:
+def _kernels(settings: Settings, *, experts: bool) -> None:
     """CUDA graphs, and what sends tokens to experts."""
-    experts = settings.has("num-experts") or settings.has("num-moe-experts")
     kind = settings.word("moe-token-dispatcher-type", "alltoall", "allgather", "flex", "alltoall_seq")
     deep, backend = settings.flag("moe-enable-deepep"), settings.word("moe-flex-dispatcher-backend")
     if experts and (kind == "flex" or deep):
@@ -813,12 +817,11 @@ def _graphs(settings: Settings, *, experts: bool) -> None:
     settings.put("graphs", "full" if whole else "partial", *names)
 
 
-def _overlap(settings: Settings) -> None:
+def _overlap(settings: Settings, *, experts: bool) -> None:
     settings.put("overlap.tensor", settings.flag("tp-comm-overlap"), "tp-comm-overlap")
     settings.put("overlap.gradients", settings.flag("overlap-grad-reduce"), "overlap-grad-reduce")
     settings.put("overlap.parameters", settings.flag("overlap-param-gather"), "overlap-param-gather")
     if settings.flag("overlap-moe-expert-parallel-comm"):
-        experts = settings.has("num-experts") or settings.has("num-moe-experts")
         settings.put("overlap.experts", experts, "overlap-moe-expert-parallel-comm")
     off = settings.flag("no-overlap-p2p-communication")
     old = any(settings.has(name) for name in arguments().known.legacy)
