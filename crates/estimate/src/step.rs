@@ -10,7 +10,7 @@ use crate::offload::Copies;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkTimes, Executed, execute};
 use crate::stages::{Block, Pipelined, divide, divide_chunks, messages, schedule};
-use crate::work::{Linear, Part as Piece};
+use crate::work::{Linear, Part as Piece, conversion_bytes};
 
 /// The time of a step. All parts together are the step.
 #[derive(Clone, Debug, PartialEq)]
@@ -316,8 +316,9 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Bytes that the loss and its gradient move, with conversions of the inputs and gradients of logits as those of layers.
     pub(crate) fn logit_bytes(&self, precision: Precision, tokens: u64, vocab: u64) -> f64 {
-        let converted = if precision.converts() { 4 * tokens * (self.model.hidden + vocab) } else { 0 };
-        self.software.logit_bytes * (tokens * vocab) as f64 + self.software.element_wise * converted as f64
+        let elements = if precision.converts() { tokens * (self.model.hidden + vocab) } else { 0 };
+        let converted = conversion_bytes(self.job) * elements as f64;
+        self.software.logit_bytes * (tokens * vocab) as f64 + self.software.element_wise * converted
     }
 
     /// Embedding and output of a micro-batch, forward and backward.

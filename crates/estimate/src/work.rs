@@ -1,6 +1,6 @@
 //! The kernels of a layer on one rank.
 
-use crate::job::{Dispatcher, ELEMENT_BYTES, Job};
+use crate::job::{Dispatcher, ELEMENT, ELEMENT_BYTES, Job, Precision};
 use crate::machine::{AttentionWork, Product};
 use crate::model::{Attention, Latent, Model};
 
@@ -187,13 +187,24 @@ pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
 }
 
 /// Bytes in which inputs of a linear layer are converted in the forward pass and gradients of its outputs in the backward
-/// pass, as a third of both together: 16 bits are read, and 8 are written twice, for products along both sides, or once,
-/// where weights have no gradients. A kernel that fuses experts converts what is between their two products.
+/// pass, as a third of both together. A kernel that fuses experts converts what is between their two products.
 fn converted(model: &Model, job: &Job, linear: &Linear) -> u64 {
     let fused = job.fused_experts && linear.part == Part::Experts;
     let elements = if fused { model.hidden } else { linear.inputs + linear.outputs };
-    let written = if job.adapters.is_some() { 1 } else { 2 };
-    (ELEMENT_BYTES + written) * linear.tokens * linear.groups * elements / 3
+    (conversion_bytes(job) * (linear.tokens * linear.groups * elements) as f64 / 3.0) as u64
+}
+
+/// Bytes in which an element is converted: 16 bits are read, and 8 or 4 are written twice, for products along both sides, or
+/// once, where weights have no gradients.
+///
+/// Tensors of NVFP4 are read once more before: for the largest element, of rows, and of what Hadamard transforms of 16 elements
+/// make of columns, which the second kernel repeats in registers (`NVFP4Quantizer::quantize_impl` of Transformer Engine).
+pub(crate) fn conversion_bytes(job: &Job) -> f64 {
+    let sides = if job.adapters.is_some() { 1.0 } else { 2.0 };
+    match job.precision {
+        Precision::Nvfp4 => 2.0 * ELEMENT + sides * Precision::Nvfp4.bytes(),
+        _ => ELEMENT + sides,
+    }
 }
 
 /// Bytes in which queries, keys and values are converted for attention of 8 bits in the forward pass, and in the backward

@@ -160,6 +160,26 @@ fn attention_of_8_bits_converts_its_inputs_and_gradients() {
     assert_eq!(more, 3 * sequence * 7 * 12_288 / 3);
 }
 
+/// 16 h elements a token are inputs and outputs of a layer's products. In 8 bits, each is read once and written along both
+/// sides; in NVFP4 it is read twice, and written in 4 bits with a byte of scale for 16 elements. With frozen weights, one side.
+#[test]
+fn elements_of_nvfp4_are_read_once_more() {
+    let elements = 2048.0 * 16.0 * 12_288.0;
+    let bytes = |precision, adapters| {
+        let job = Job { precision, adapters, ..single(2048) };
+        layer_work(&gpt3(), &job, 0).element_bytes as f64
+    };
+    for (adapters, eight, four) in [(None, 4.0, 4.0 + 2.0 * 9.0 / 16.0), (Some(16), 3.0, 4.0 + 9.0 / 16.0)] {
+        let half = bytes(Precision::Bf16, adapters);
+        for (precision, each) in
+            [(Precision::Fp8, eight), (Precision::Mxfp8, eight), (Precision::Nvfp4, four)]
+        {
+            let converted = bytes(precision, adapters) - half;
+            assert!((converted - each * elements / 3.0).abs() < 8.0, "{precision:?}: {converted}");
+        }
+    }
+}
+
 #[test]
 fn attention_of_8_bits_needs_a_recipe_of_8_bits_and_a_fused_kernel() {
     let job = Job { narrow_attention: true, precision: Precision::Mxfp8, ..single(2048) };
