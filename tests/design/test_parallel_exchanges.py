@@ -165,6 +165,29 @@ def test_gathers_and_reductions_share_links_between_micro_batches(ranks):
     assert together / apart < 1.05
 
 
+@pytest.mark.parametrize(
+    ("layers", "ranks", "batches", "sequence"),
+    [(32, 8, 1, 4096), (32, 8, 4, 4096), (32, 16, 4, 4096), (32, 64, 2, 8192), (80, 64, 4, 4096)],
+)
+def test_an_overlapped_fsdp_job_takes_the_same_in_all_three(layers, ranks, batches, sequence):
+    """Units that compute for longer than they are gathered: a simulation, a schedule made by hand, and the estimate.
+
+    Simulated steps were 11 to 24 % shorter as long as they left out the multiprocessors that collectives take: 15 % of
+    the time of all gathers and reductions, by which computing is slower. The estimate leaves out that the first units
+    of each pass have nothing to hide behind.
+    """
+    given = {"data": ranks, "shard_group": ranks, "zero": 3, "micro_batches": batches, "sequence": sequence}
+    job = of({**DENSE, "num_hidden_layers": layers}, overlap=OVERLAP, **given)
+    found, hand = simulated(job).total_time_s, by_hand(job, "one", "one")
+    assert found == pytest.approx(hand, rel=2e-3)
+    assert estimate(job).step_s == pytest.approx(hand, rel=0.02)
+    # Without these multiprocessors, by hand.
+    gathered = sum(seconds(job, "all_gather", 2 * each.dense.parameters, ranks) for each in blocks(job).chunks[0])
+    reduced = sum(seconds(job, "reduce_scatter", 4 * each.dense.parameters, ranks) for each in blocks(job).chunks[0])
+    slower = 0.15 * batches * (2 * gathered + reduced)
+    assert slower == pytest.approx(estimate(job).parts["exchange"], rel=0.15)
+
+
 def test_zero_3_without_overlap_takes_the_sum_of_all():
     job = of(DENSE, data=16, shard_group=16, zero=3, overlap={})
     units = [each.dense for each in blocks(job).chunks[0]]

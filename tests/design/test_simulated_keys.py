@@ -76,6 +76,7 @@ ROWS: dict[str, Row] = {
     "JobFile.vocab_multiple": Row(),
     "JobFile.lora": Row(),
     "JobFile.lora_targets": Row(),
+    "JobFile.lora_experts": APART,
     "JobFile.offload": Row(),
     "JobCluster.accelerator": Row(),
     "JobCluster.gpus": Row(),

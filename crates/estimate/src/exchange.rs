@@ -141,12 +141,13 @@ impl<C: Costs> Setting<'_, C> {
             // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
             let least = whole_s / times / f64::from(self.model.layers.max(1));
             let part = self.software.sharded_exposed.unwrap_or(self.software.data_exposed);
-            let exposed = |overlaps: bool| if overlaps { part } else { 1.0 };
-            let exposed_s =
-                gathered * exposed(job.overlap.parameters) + reduced * exposed(job.overlap.gradients);
-            let overlaps = job.overlap.parameters && job.overlap.gradients;
-            let beyond = if overlaps { whole_s - step_s } else { 0.0 };
-            let exposed_s = exposed_s.max(beyond).max(least) + shared_s;
+            let of = |overlaps: bool, seconds: f64| if overlaps { [seconds, 0.0] } else { [0.0, seconds] };
+            let [gathers, reduces] =
+                [of(job.overlap.parameters, gathered), of(job.overlap.gradients, reduced)];
+            let [overlapping, apart] = [0, 1].map(|at| gathers[at] + reduces[at]);
+            // Computing hides no more than it takes.
+            let beyond = apart + (overlapping - step_s).max(0.0);
+            let exposed_s = (overlapping * part + apart).max(beyond).max(least) + shared_s;
             return Exchange { whole_s: whole_s + shared_s, exposed_s, update_s, copies_s };
         }
         if job.zero == 0 {

@@ -14,8 +14,19 @@ pub(crate) struct Equal {
     near: Near,
     /// Number of shortest paths, saturating at 32 bits.
     paths: Box<[u32]>,
-    /// The places of the first next hop among the links that leave a vertex, and after the last one.
-    hops: Box<[[u32; 2]]>,
+    /// Where the next hops of a vertex lie.
+    hops: Box<[Hops]>,
+}
+
+/// Next hops among the links that leave a vertex.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hops {
+    /// The place of the first one.
+    first: u32,
+    /// The place after the last one.
+    end: u32,
+    /// Whether all links in between are next hops.
+    all: bool,
 }
 
 impl Equal {
@@ -23,17 +34,19 @@ impl Equal {
         let (near, found) = graph.distances(destination);
         let mut paths = vec![0u32; near.distance.len()].into_boxed_slice();
         paths[graph.in_core(destination)] = 1;
-        let mut hops = vec![[0u32; 2]; paths.len()].into_boxed_slice();
+        let mut hops = vec![Hops::default(); paths.len()].into_boxed_slice();
         // Vertices are ordered by distance, so the paths of those closer are already counted.
         for &at in &found[1..] {
             let on = (0..).zip(graph.leaving(at)).filter(|&(_, &id)| graph.leads_on(id, destination, &near));
-            let (mut ways, mut range) = (0u32, None);
+            let (mut ways, mut count, mut lie) = (0u32, 0, None);
             for (place, id) in on {
                 ways = ways.saturating_add(paths[graph.in_core(graph.links()[id.index()].to)]);
-                range.get_or_insert([place, 0])[1] = place + 1;
+                count += 1;
+                lie.get_or_insert(Hops { first: place, ..Hops::default() }).end = place + 1;
             }
             paths[graph.in_core(at)] = ways;
-            hops[graph.in_core(at)] = range.unwrap_or_default();
+            let Hops { first, end, .. } = lie.unwrap_or_default();
+            hops[graph.in_core(at)] = Hops { first, end, all: count == end - first };
         }
         Self { near, paths, hops }
     }
@@ -79,22 +92,40 @@ impl<'a> Goal<'a> {
         self.equal.paths[self.graph.in_core(core)].saturating_mul(first).saturating_mul(self.last)
     }
 
-    /// Returns the links by which shortest paths leave `at`, by the vertex that they lead to, then by number.
-    fn next_hops(self, at: u32) -> impl Iterator<Item = LinkId> + Clone + 'a {
+    /// Returns links by which shortest paths leave `at`, by the vertex that they lead to, then by number; and whether they
+    /// all do.
+    fn near_hops(self, at: u32) -> (&'a [LinkId], bool) {
         let Self { graph, to, through, equal, .. } = self;
         // From outside the core, all links lead to the gate; from the destination's gate, those to the
-        // destination lead on. Only in between must links be looked at.
-        let (links, all) = if at == to {
-            (&[][..], true)
+        // destination lead on.
+        if at == to {
+            (&[], true)
         } else if graph.gate(at).is_some() {
             (graph.leaving(at), true)
         } else if at == through {
             (graph.between(at, to), true)
         } else {
-            let [first, end] = equal.hops[graph.in_core(at)];
-            (&graph.leaving(at)[first as usize..end as usize], false)
-        };
+            let Hops { first, end, all } = equal.hops[graph.in_core(at)];
+            (&graph.leaving(at)[first as usize..end as usize], all)
+        }
+    }
+
+    /// Returns the links by which shortest paths leave `at`, in the same order.
+    fn next_hops(self, at: u32) -> impl Iterator<Item = LinkId> + Clone + 'a {
+        let Self { graph, through, equal, .. } = self;
+        let (links, all) = self.near_hops(at);
         links.iter().copied().filter(move |&id| all || graph.leads_on(id, through, &equal.near))
+    }
+
+    /// Returns the next hop that a hashed flow takes from `at`.
+    fn hashed_hop(self, at: u32, flow: Flow) -> Option<LinkId> {
+        let (links, all) = self.near_hops(at);
+        if all {
+            return links.get(flow.choice(at, links.len())).copied();
+        }
+        let mut hops = self.next_hops(at);
+        let choice = flow.choice(at, hops.clone().count());
+        hops.nth(choice)
     }
 }
 
@@ -149,9 +180,7 @@ impl Graph {
         let flow = Flow::new(seed, from, to, lane);
         let mut at = from.0;
         while at != to.0 {
-            let mut hops = goal.next_hops(at);
-            let choice = flow.choice(at, hops.clone().count());
-            let link = hops.nth(choice).expect("a vertex with a path has a next hop");
+            let link = goal.hashed_hop(at, flow).expect("a vertex with a path has a next hop");
             path.push(link);
             at = self.links()[link.index()].to;
         }
