@@ -251,6 +251,7 @@ def test_no_key_is_dropped(tmp_path_factory, more):
         ({"parallelism.module_fqns_per_model_part": [["a"]]}, "parallelism.module_fqns_per_model_part", "by hand"),
         ({"activation_checkpoint.selective_ac_option": "2"}, "activation_checkpoint.selective_ac_option", "op"),
         ({"training.seq_len": "long"}, "training.seq_len", "whole number"),
+        ({"training.seq_len": 1e30}, "training.seq_len", "from 1 to 1099511627776"),
         ({"parallelism.tensor_parallel_degree": 3}, "parallel.tensor", "divisors of 32"),
         ({"training.global_batch_size": 100}, "batch.global_batch", "128"),
     ],
@@ -426,3 +427,10 @@ def test_published_settings_become_the_job_of_their_row(convert, name):
     assert json.loads(model_text(made.architecture)) == json.loads(model_text(row.model, row.run.layers))
     assert made.framework == row.run.framework
     assert estimate(made).step_s > 0
+
+
+@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "8192.5"])
+def test_numbers_that_are_not_whole_are_refused(tmp_path, value):
+    (tmp_path / "train.toml").write_text(LLAMA_8B.replace("seq_len = 8192", f"seq_len = {value}"))
+    with pytest.raises(SynclineError, match="a whole number from 1"):
+        convert_torchtitan(str(tmp_path / "train.toml"), gpus=64)

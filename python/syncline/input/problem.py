@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from math import isqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -115,7 +116,8 @@ def exit_status(problems: Iterable[Diagnostic]) -> int:
 
 def divisors(whole: int) -> list[int]:
     """The numbers that divide ``whole``, the smallest first."""
-    return [each for each in range(1, whole + 1) if whole % each == 0]
+    small = [each for each in range(1, isqrt(whole) + 1) if whole % each == 0]
+    return small + [whole // each for each in reversed(small) if each * each != whole]
 
 
 def nearest_divisor(found: int, whole: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from syncline.input.node import Mark
 
 
-_DIGITS = 18
-"""Most digits of a whole number."""
+MOST = 1 << 40
+"""Largest whole number that a setting may be."""
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +105,18 @@ class Settings:
         self.bad(name, "true or false")
         return False
 
-    def whole(self, name: str, default: int | None = None, least: int = 1) -> int | None:
-        """A whole number."""
+    def whole(self, name: str, default: int | None = None, least: int = 1, most: int = MOST) -> int | None:
+        """A whole number from ``least`` to ``most``."""
         value = self.raw(name)
         if value is None:
             return default
-        if isinstance(value, float) and value == int(value):
+        if isinstance(value, float) and value.is_integer():
             value = int(value)
-        if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) <= _DIGITS:
+        if isinstance(value, str) and _WHOLE.fullmatch(value.strip()):
             value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
             return value
-        self.bad(name, f"a whole number from {least}, of at most {_DIGITS} digits")
+        self.bad(name, f"a whole number from {least} to {most}")
         return default
 
     def number(self, name: str, default: float) -> float:

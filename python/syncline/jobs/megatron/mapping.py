@@ -13,6 +13,8 @@ from syncline.estimate.software import vocab_multiple
 from syncline.input.problem import nearest
 from syncline.jobs.megatron.arguments import arguments
 from syncline.jobs.megatron.pipeline_layout import chunks, split_of
+from syncline.jobs.settings import MOST
+from syncline.models.architecture import LAYERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,7 +75,7 @@ _SIZES = (
 
 def _model(settings: Settings, given: Given) -> None:
     need = _needs(settings)
-    hidden, layers = need("hidden-size"), need("num-layers")
+    hidden, layers = need("hidden-size"), need("num-layers", LAYERS)
     heads = need("num-attention-heads")
     settings.put("model.hidden", hidden, "hidden-size")
     settings.put("model.layers", layers, "num-layers")
@@ -110,9 +112,9 @@ def _model(settings: Settings, given: Given) -> None:
         settings.put("model.prediction_layers", more, "mtp-num-layers")
 
 
-def _needs(settings: Settings) -> Callable[[str], int]:
-    def need(name: str) -> int:
-        value = settings.whole(name)
+def _needs(settings: Settings) -> Callable[..., int]:
+    def need(name: str, most: int = MOST) -> int:
+        value = settings.whole(name, most=most)
         if value is None and not settings.has(name):
             settings.problem(name, f"missing `{settings.name(name)}`", help=f"add {settings.name(name)}")
         return value or 1
@@ -264,7 +266,7 @@ def _layers_with_experts(frequency: Any, layers: int) -> dict[str, int] | None:
         if frequency < 1 or layers % frequency:
             return None
         return {} if frequency == 1 else {"every": frequency}
-    if not isinstance(frequency, (list, tuple)) or set(frequency) - {0, 1}:
+    if not isinstance(frequency, (list, tuple)) or any(each not in (0, 1) for each in frequency):
         return None
     dense = next((index for index, each in enumerate(frequency) if each), len(frequency))
     if len(frequency) != layers or not all(frequency[dense:]) or dense >= layers:
@@ -282,7 +284,9 @@ def _pattern(node: ast.expr) -> Any:
         left, right = _pattern(node.left), _pattern(node.right)
         if isinstance(node.op, ast.Add) and isinstance(left, list) and isinstance(right, list):
             return left + right
-        if isinstance(node.op, ast.Mult) and isinstance(left, list) and isinstance(right, int) and 0 <= right < 10_000:
+        if isinstance(node.op, ast.Mult) and isinstance(left, list) and isinstance(right, int):
+            if right < 0 or len(left) * right > LAYERS:
+                raise ValueError
             return left * right
     raise ValueError
 
@@ -296,7 +300,7 @@ def _parallel(settings: Settings, tensor: int, *, experts: bool) -> None:
     sequence = settings.flag("sequence-parallel") and tensor > 1
     if sequence:
         settings.put("parallel.sequence_parallel", sequence, "sequence-parallel")
-    pipeline = settings.whole("pipeline-model-parallel-size", 1) or 1
+    pipeline = settings.whole("pipeline-model-parallel-size", 1, most=LAYERS + 2) or 1
     settings.put("parallel.pipeline", pipeline, "pipeline-model-parallel-size")
     _stages(settings, pipeline)
     context = settings.whole("context-parallel-size", 1)
@@ -332,7 +336,7 @@ def _context_method(settings: Settings, context: int) -> None:
 
 
 def _stages(settings: Settings, pipeline: int) -> None:
-    layers = settings.whole("num-layers") or 1
+    layers = settings.whole("num-layers", most=LAYERS) or 1
     name = "num-layers-per-virtual-pipeline-stage"
     each = settings.whole(name)
     virtual = settings.whole("num-virtual-stages-per-pipeline-rank") or settings.whole(
@@ -372,7 +376,7 @@ def _stages(settings: Settings, pipeline: int) -> None:
     whole = settings.has("num-layers") and layout is None and each is None
     if (
         whole
-        and settings.whole("num-layers")
+        and settings.whole("num-layers", most=LAYERS)
         and blocks % (pipeline * (virtual or 1))
         and not settings.said(*_ENDS[2:])
     ):
@@ -419,7 +423,7 @@ def _split(settings: Settings, pipeline: int) -> tuple[bool, str | None]:
         return False, None
     if first is None and last is None:
         return False, None
-    layers = settings.whole("num-layers") or 1
+    layers = settings.whole("num-layers", most=LAYERS) or 1
     inner = (layers - (first or 0) - (last or 0)) / max(pipeline - (first is not None) - (last is not None), 1)
     if first == last and first == inner - 1:
         return True, "ends"
@@ -430,7 +434,7 @@ def _split(settings: Settings, pipeline: int) -> tuple[bool, str | None]:
 
 def _stage_layers(settings: Settings, pipeline: int) -> list[int] | None:
     """The layers of each stage, where the first or the last one has its own number; None if all have the same."""
-    layers = settings.whole("num-layers") or 1
+    layers = settings.whole("num-layers", most=LAYERS) or 1
     first = settings.whole(_ENDS[2]) or settings.whole(_ENDS[3])
     last = settings.whole(_ENDS[4]) or settings.whole(_ENDS[5])
     if (first is None and last is None) or pipeline == 1:
@@ -480,7 +484,7 @@ def _zero(settings: Settings, given: Given, tensor: int) -> None:
     else:
         settings.put("parallel.zero", int(optimizer), "use-distributed-optimizer")
     if groups > 1 and given.gpus is not None:
-        pipeline = settings.whole("pipeline-model-parallel-size", 1) or 1
+        pipeline = settings.whole("pipeline-model-parallel-size", 1, most=LAYERS + 2) or 1
         ranks = given.gpus // (tensor * pipeline)
         if ranks % groups:
             settings.problem(
@@ -507,7 +511,7 @@ def _batch(settings: Settings, given: Given, tensor: int) -> None:
     if whole is not None:
         settings.put("batch.global_batch", whole, "global-batch-size")
     elif given.gpus is not None:
-        pipeline = settings.whole("pipeline-model-parallel-size", 1) or 1
+        pipeline = settings.whole("pipeline-model-parallel-size", 1, most=LAYERS + 2) or 1
         context = settings.whole("context-parallel-size", 1) or 1
         replicas = max(given.gpus // (tensor * pipeline * context), 1)
         note = f"default of {settings.software}: one micro-batch of each of {replicas} replicas"

@@ -19,11 +19,14 @@ def chunks(text: str) -> list[str] | None:
     """The letters of each chunk; None if the text is no layout."""
     plain = re.sub(r"[\s,]", "", text)
     while (found := _GROUP.search(plain)) is not None:
-        plain = plain[: found.start()] + found[1] * int(found[2] or 1) + plain[found.end() :]
-        if len(plain) > MOST:
+        times = int(found[2] or 1)
+        if len(plain) + len(found[1]) * times > MOST:
             return None
+        plain = plain[: found.start()] + found[1] * times + plain[found.end() :]
+    if len(plain) + sum(int(each[2]) for each in _LETTER.finditer(plain)) > MOST:
+        return None
     plain = _LETTER.sub(lambda each: each[1] * int(each[2]), plain)
-    if not plain or len(plain) > MOST or set(plain) - set("EtmL|"):
+    if not plain or set(plain) - set("EtmL|"):
         return None
     return plain.split("|")
 

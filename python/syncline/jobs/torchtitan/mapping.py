@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from syncline.input.problem import divisors
 from syncline.models.architecture import Decoder, ExpertSizes
 from syncline.models.architectures import named
 
@@ -242,7 +243,7 @@ def _batch(settings: Settings, pipeline: int, replicas: int) -> None:
     if pipeline > 1 and count is not None:
         settings.put("batch.micro_batch", max(local // count, 1), older, *names)
         if local % count:
-            fit = ", ".join(str(n) for n in range(1, local + 1) if not local % n)
+            fit = ", ".join(map(str, divisors(local)))
             settings.problem(older, f"the batch of a rank, {local}, does not divide into micro-batches", allowed=fit)
     elif pipeline > 1:
         name = "parallelism.pipeline_parallel_microbatch_size"
