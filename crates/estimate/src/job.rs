@@ -19,7 +19,7 @@ pub struct Job {
     pub sequence_parallel: bool,
     /// Stages of the pipeline.
     pub pipeline: u32,
-    /// Chunks of layers of each stage: 1, or more with interleaving; 2 for schedules that go forth and back.
+    /// Chunks of layers of each stage: 1, or more with interleaving; 2 for schedules whose chunks form a V.
     pub virtual_stages: u32,
     /// The order in which stages work on micro-batches.
     #[serde(default)]
@@ -284,13 +284,13 @@ pub enum Schedule {
     OneForwardOneBackward,
     /// As 1F1B, with gradients of weights apart from those of inputs, in the bubble (Qi et al. 2024).
     ZbH1,
-    /// Two chunks a stage, forth and back, with gradients of weights apart (Qi et al. 2024).
+    /// Two chunks a stage in a V (the first stage has the first and the last chunk), with gradients of weights apart (Qi et al. 2024).
     ZbV,
     /// Micro-batches from both ends of the pipeline, whose forward and backward passes hide each other's messages; two chunks a
     /// stage, so that the pipeline holds the model twice (DeepSeek-V3 report, 3.2.1).
     #[serde(rename = "dualpipe")]
     DualPipe,
-    /// The same, cut in half: two chunks a stage, forth and back, of one copy of the model.
+    /// The same, cut in half: two chunks a stage in a V, of one copy of the model.
     #[serde(rename = "dualpipe-v")]
     DualPipeV,
 }
@@ -502,7 +502,7 @@ pub enum Dispatcher {
     /// NCCL's all-to-all: each copy of a token travels, also where a rank holds several of its experts.
     #[default]
     AllToAll,
-    /// Kernels of their own (DeepEP, HybridEP): a token travels once to each rank that holds any of its experts.
+    /// Dedicated kernels (DeepEP, HybridEP): a token travels once to each rank that holds any of its experts.
     Fused,
 }
 
@@ -543,6 +543,11 @@ impl Job {
             fused_experts: false,
             ..self.clone()
         })
+    }
+
+    /// The data type of the output layer.
+    pub(crate) const fn output_precision(&self) -> Precision {
+        if self.narrow_output { self.precision } else { Precision::Bf16 }
     }
 
     /// Tokens of a micro-batch on one rank.

@@ -373,8 +373,8 @@ impl<C: Costs> Setting<'_, C> {
         [exposed, whole - exposed]
     }
 
-    /// Part of the time of exchanges that is exposed where they overlap: kernels of their own take multiprocessors from those
-    /// that compute.
+    /// Part of the time of exchanges that is exposed where they overlap: dedicated kernels take multiprocessors from those that
+    /// compute.
     pub(crate) fn expert_exposed(&self) -> f64 {
         match (self.job.dispatcher, self.cluster.token_kernels) {
             (Dispatcher::Fused, Some(kernels)) => {
@@ -396,7 +396,8 @@ impl<C: Costs> Setting<'_, C> {
             return None;
         }
         let (expert, parts) = (self.job.expert, self.job.expert_tensor);
-        // Kernels of their own send a token to all ranks that divide an expert; else each sends to its like.
+        // Dedicated kernels send a token to all ranks that divide an expert. By NCCL, each of these ranks sends to those that
+        // have the same part of other experts.
         let (ranks, stride) = match self.job.dispatcher {
             Dispatcher::AllToAll => (expert, parts),
             Dispatcher::Fused => (expert * parts, 1),
@@ -447,7 +448,7 @@ impl<C: Costs> Setting<'_, C> {
         high
     }
 
-    /// Dispatch and combine by kernels of their own: a rank sends a token once over NVLink to every rank that holds any of its
+    /// Dispatch and combine by dedicated kernels: a rank sends a token once over NVLink to every rank that holds any of its
     /// experts, `bytes` in all with its own share, and once over the network to every other domain with such a rank, which
     /// passes it on. Both go on at the same time.
     fn sent_once(&self, kernels: &TokenKernels, work: &LayerWork, bytes: f64, group: Group) -> f64 {

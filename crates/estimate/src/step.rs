@@ -10,7 +10,7 @@ use crate::offload::Copies;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkTimes, Executed, execute};
 use crate::stages::{Block, Pipelined, divide, divide_chunks, messages, schedule};
-use crate::work::{Linear, Part as Piece, conversion_bytes};
+use crate::work::{Linear, Part, conversion_bytes};
 
 /// The time of a step. All parts together are the step.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,9 +87,9 @@ impl End {
     }
 }
 
-/// One micro-batch in some blocks.
+/// The times of one micro-batch in some blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-struct Part {
+struct BlockTimes {
     /// Layers, forward and backward.
     pass: Pass,
     /// Layers forward, seconds.
@@ -103,7 +103,7 @@ struct Part {
     end: End,
 }
 
-impl Part {
+impl BlockTimes {
     /// Adds the blocks of a chunk: `layer` has the times of a layer, and its bytes in the host's memory, by its number and its
     /// treatment.
     fn add<C: Costs>(
@@ -182,18 +182,18 @@ pub fn estimate<C: Costs>(
     let mut times = LayerTimes::of(&setting);
     let ends = setting.ends();
     let predicted = f64::from(model.prediction_layers);
-    let mut add = |part: &mut Part, blocks: &[Block]| {
-        part.add(&setting, blocks, |number, treatment| times.layer(number, treatment), ends, predicted)
+    let mut add = |times_of: &mut BlockTimes, blocks: &[Block]| {
+        times_of.add(&setting, blocks, |number, treatment| times.layer(number, treatment), ends, predicted)
     };
-    let mut stages = vec![Part::default(); job.pipeline.max(1) as usize];
-    for (stage, part) in (0..).zip(&mut stages) {
+    let mut stages = vec![BlockTimes::default(); job.pipeline.max(1) as usize];
+    for (stage, found) in (0..).zip(&mut stages) {
         for place in places(job, stage) {
-            add(part, &chunks[place.chunk as usize]);
+            add(found, &chunks[place.chunk as usize]);
         }
     }
-    let stages_s: Vec<f64> = stages.iter().map(Part::seconds).collect();
-    let computing =
-        stages.iter().map(|part| part.pass.compute() + part.end.seconds).sum::<f64>() / stages.len() as f64;
+    let stages_s: Vec<f64> = stages.iter().map(BlockTimes::seconds).collect();
+    let computing = stages.iter().map(|stage| stage.pass.compute() + stage.end.seconds).sum::<f64>()
+        / stages.len() as f64;
     let slowest = (0..stages.len()).max_by(|&a, &b| stages_s[a].total_cmp(&stages_s[b])).unwrap_or(0);
     // A stage has each micro-batch in one of its chunks if these are on different ways.
     let batches = f64::from(job.micro_batches) / f64::from(job.schedule.ways());
@@ -204,9 +204,9 @@ pub fn estimate<C: Costs>(
         let times: Vec<ChunkTimes> = chunks
             .iter()
             .map(|blocks| {
-                let mut part = Part::default();
-                add(&mut part, blocks);
-                part.times()
+                let mut found = BlockTimes::default();
+                add(&mut found, blocks);
+                found.times()
             })
             .collect();
         let Executed { seconds, busy, hidden } = execute(job, &times, message_s);
@@ -220,7 +220,7 @@ pub fn estimate<C: Costs>(
     } else {
         schedule(&stages_s, job.micro_batches, job.virtual_stages, message_s, exposed)
     };
-    let Part { forward_s, end, .. } = stages[slowest];
+    let BlockTimes { forward_s, end, .. } = stages[slowest];
     // The first micro-batch goes forward and the last one backward while no other hides their tokens: once in the stage, and
     // in the bubble, on every other stage.
     let alone = if job.schedule.is_ordered() {
@@ -300,9 +300,9 @@ impl<C: Costs> Setting<'_, C> {
         let mut layers = LayerTimes::of(self);
         let chunks = divide_chunks(self.model, self.job);
         let times = chunks.iter().map(|blocks| {
-            let mut part = Part::default();
-            part.add(self, blocks, |number, treatment| layers.layer(number, treatment), ends, predicted);
-            part.times()
+            let mut found = BlockTimes::default();
+            found.add(self, blocks, |number, treatment| layers.layer(number, treatment), ends, predicted);
+            found.times()
         });
         times.collect()
     }
@@ -326,7 +326,7 @@ impl<C: Costs> Setting<'_, C> {
         let (job, tokens) = (self.job, self.job.tokens());
         let vocab = job.rank_vocab(self.model);
         let hidden = self.model.hidden;
-        let precision = if job.narrow_output { job.precision } else { Precision::Bf16 };
+        let precision = job.output_precision();
         let product = |product, m, n, k| self.product_of(product, precision, m, n, k);
         let logits = self.costs.memory(self.logit_bytes(precision, tokens, vocab));
         let forward = product(Product::Forward, tokens, vocab, hidden);
@@ -376,7 +376,7 @@ impl<C: Costs> Setting<'_, C> {
     pub(crate) fn joining(&self) -> Linear {
         let hidden = self.model.hidden;
         let outputs = hidden / u64::from(self.job.tensor);
-        Linear { tokens: self.job.tokens(), inputs: 2 * hidden, outputs, groups: 1, part: Piece::Dense }
+        Linear { tokens: self.job.tokens(), inputs: 2 * hidden, outputs, groups: 1, part: Part::Dense }
     }
 
     /// The collective of a pass around the embedding: each rank has rows of the table, and they sum what they find. With

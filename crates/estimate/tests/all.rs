@@ -10,6 +10,7 @@ mod offload;
 mod parallel;
 mod parameters;
 mod pipelines;
+mod profile;
 mod recompute;
 mod schedules;
 mod wide;
