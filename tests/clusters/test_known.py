@@ -128,6 +128,16 @@ def test_a_part_that_cannot_be_is_named(fabric, message, key):
     assert problem["key"] == key
 
 
+@pytest.mark.parametrize(
+    ("name", "near"), [("h100", "dgx-h100"), ("GB200", "gb200-nvl72"), ("eoss", "eos"), ("", None)]
+)
+def test_the_nearest_cluster_has_the_name_in_its_own(name, near):
+    with pytest.raises(SynclineError) as caught:
+        find(name, "do this")
+    (problem,) = caught.value.diagnostics
+    assert (problem.get("nearest"), problem["help"]) == (near, "do this")
+
+
 def test_names_and_aliases_are_unique(tmp_path):
     file = tmp_path / "clusters.yaml"
     one = "{ accelerator: H100, domain: 8, host: 8, nic_rate: 400Gb/s, nic: x, source: y, aliases: [b] }"

@@ -130,6 +130,7 @@ def test_an_unknown_kind_suggests_the_nearest_and_experts_are_refused(file):
     assert found["nearest"] == "gpt2"
     (found,) = refused(file({**GPT2, "model_type": "mixtral"}))
     assert found["message"] == "mixtral is mixture of experts, which is not modelled"
+    assert "`workload.layers`" in found["help"]
 
 
 @pytest.mark.parametrize(

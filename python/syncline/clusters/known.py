@@ -174,8 +174,10 @@ def clusters() -> Mapping[str, Cluster]:
     return read_clusters(str(files("syncline") / "data" / FILE))
 
 
-def find(name: str) -> Cluster:
-    """A cluster of the package by a name or an alias, ignoring case.
+def find(
+    name: str, help: str = "describe your own with `syncline convert`, which reads what a cluster prints"
+) -> Cluster:
+    """A cluster of the package by a name or an alias, ignoring case; ``help`` is what to do if there is none.
 
     :raises SynclineError: there is no such cluster.
     """
@@ -183,6 +185,7 @@ def find(name: str) -> Cluster:
     for each, cluster in known.items():
         if each.lower() == name.lower():
             return cluster
+    within = [each for each in known if name and name.lower() in each.lower()]
     raise exception(
         error(
             Code.BAD_VALUE,
@@ -190,7 +193,7 @@ def find(name: str) -> Cluster:
             key="cluster",
             found=name,
             allowed=", ".join(known),
-            nearest=nearest(name, known),
-            help="describe your own with `syncline convert`, which reads what a cluster prints",
+            nearest=min(within, key=len, default=None) or nearest(name, known),
+            help=help,
         )
     )

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from syncline.models.info import ModelInfo
 
 T = TypeVar("T")
+_OTHER_KINDS = "a scenario can have layers of any kind, with their times or operations, as `workload.layers`"
+"""What to do about a kind of model that is refused."""
 
 
 def names_file(model: str) -> bool:
@@ -126,6 +128,7 @@ def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
         return made(config)
     except ModelError as problem:
         missing = problem.kind is ModelErrorKind.MISSING_KEY
+        refused = problem.key == "model_type" and bool(problem.problem)
         why = problem.problem or f"`{problem.key}` of this model is not supported"
         raise_errors(
             error(
@@ -136,7 +139,7 @@ def described(path: str, made: Callable[[Mapping[str, Any]], T]) -> T:
                 found=None if missing else shown(problem.found),
                 allowed=problem.allowed,
                 nearest=problem.nearest,
-                help=_misspelt(config, problem.key) if missing else None,
+                help=_misspelt(config, problem.key) if missing else _OTHER_KINDS if refused else None,
             )
         )
 

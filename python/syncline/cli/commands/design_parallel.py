@@ -203,7 +203,7 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
                 help="leave out `--accelerator` or `--cluster`",
             )
         )
-    cluster = find(options.cluster)
+    cluster = find(options.cluster, "or give --accelerator, --domain and --nic-rate of your own")
     most = None if cluster.hosts is None else cluster.hosts * cluster.host
     if most is not None and max(counts) > most:
         raise_errors(
