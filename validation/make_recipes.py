@@ -59,7 +59,7 @@ FIRST = (
     ("llama3-8b", ("dgx-b200", "gb200-nvl72"), "full"),
     ("llama3-70b", ("dgx-b200",), "full"),
 )
-"""Container 25.09 by hand: tag v0.1.0rc4. Others have neither graphs, nor kernels of their own that send tokens."""
+"""Container 25.09 by hand: tag v0.1.0rc4. Others have neither graphs nor dedicated dispatch kernels."""
 FIRST_ONLY = {("llama3-70b", "dgx-b200"): ("bf16",), ("llama3-8b", "gb200-nvl72"): ("bf16", "mxfp8")}
 """Of these, which precisions have graphs in container 25.09."""
 

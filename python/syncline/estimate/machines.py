@@ -40,7 +40,7 @@ class Measured:
     cluster: str
     """The cluster, by its name in ``data/clusters.yaml``, of the commercial servers."""
     experts: str | None = None
-    """Kernels of their own that send tokens to experts: the machine with which DeepEP was measured, of
+    """Dedicated kernels that send tokens to experts: the machine with which DeepEP was measured, of
     :func:`syncline.nccl.experts.names`, or published ones, of :func:`syncline.nccl.token_kernels.published`."""
     sustained: float = 1.0
     """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the

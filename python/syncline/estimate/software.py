@@ -73,7 +73,7 @@ class Software(Strict, metaclass=_Checked):
     dispatch: _Part = 1.0
     """Time that tokens take to experts and back by NCCL, over that of its all-to-all alone."""
     expert_exposed: _Part = 0.3
-    """Part of that time that stays exposed where it overlaps; kernels of their own take their part of it."""
+    """Part of that time that stays exposed where it overlaps, but for dedicated kernels, which take multiprocessors."""
     expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
     """What routing and dispatch add to the time in which the processor launches the kernels of a layer, in seconds."""
     each_expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0

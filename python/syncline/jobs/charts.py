@@ -311,7 +311,7 @@ def kernels(found: Estimate, detail: Detail) -> Chart | None:
         f" {percent(_attained(first, peaks, found.job.machine.memory_bytes_per_s))} of its roof.",
         "A bar is the rate of a kernel in training, at the clock that the power allows, as a part of its roof: the"
         " peak of its data type on the data sheet, without sparsity, or the rate of memory if that is lower. Each"
-        " operand and result moves once between memory and multiprocessors. The choice shows the same as a roofline:"
+        " operand and result moves once between memory and multiprocessors. The selector shows the same as a roofline:"
         " across, operations for each byte; a larger point takes more of the step. There, kernels that only move bytes"
         " stand at 0.5 operations a byte, as far below the slanted line as their rate is.",
         {

@@ -187,16 +187,12 @@ def _axes(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     """Keys of an axis that need it, or that exclude each other."""
     parallel = found.parallel
     if parallel.context == 1 and parallel.context_method != "ring":
-        message, help = (
-            "context_method needs ranks that divide a sequence",
-            "write context: 2, or leave out context_method",
-        )
+        message = "context_method needs ranks that divide a sequence"
+        help = "write context: 2, or leave out context_method"
         yield _bad(source, "parallel.context_method", message, found=parallel.context_method, help=help)
     if parallel.chunk_layers and parallel.split != "even":
-        message, help = (
-            "chunk_layers says how layers are divided, and so does split",
-            "leave out split, or chunk_layers",
-        )
+        message = "chunk_layers says how layers are divided, and so does split"
+        help = "leave out split, or chunk_layers"
         yield _bad(source, "parallel.split", message, found=parallel.split, help=help)
 
 
@@ -208,7 +204,7 @@ def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
 
 def _dispatch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     if found.dispatch_multiprocessors is not None and found.dispatcher != "fused":
-        message = "dispatch_multiprocessors needs kernels of their own for tokens"
+        message = "dispatch_multiprocessors needs dispatcher: fused"
         help = "write dispatcher: fused, or leave out dispatch_multiprocessors"
         yield _bad(source, "dispatch_multiprocessors", message, found=found.dispatch_multiprocessors, help=help)
 
