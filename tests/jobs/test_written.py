@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -65,6 +66,24 @@ def test_the_file_is_the_configuration(changes, tmp_path):
         assert (found.name, estimate(found).step_s) == (job.name, estimate(job).step_s)
         assert found.machine.host == job.machine.host
         assert estimate(found).memory_bytes == estimate(job).memory_bytes
+
+
+@pytest.mark.parametrize(
+    ("experts", "changes"),
+    [
+        (False, {"narrow_parameters": True, "narrow_attention": True, "narrow_output": True}),
+        (False, {"wide_first_layers": 2, "wide_last_layers": 1}),
+        (True, {"adapters": 8, "expert_adapters": "each"}),
+        (True, {"adapters": 8, "expert_adapters": "shared"}),
+    ],
+    ids=str,
+)
+def test_types_and_adapters_of_a_job_are_those_of_its_file(experts, changes, tmp_path):
+    model = tmp_path / "config.json"
+    model.write_text(json.dumps(GPT_OSS))
+    found = best(str(model) if experts else LLAMA, precision="bf16" if experts else "fp8")[0]
+    job = replace(found, job=found.job.changed(**changes))
+    assert again(job, model if experts else LLAMA, tmp_path).job == job.job
 
 
 @pytest.mark.parametrize("dispatcher", ["all_to_all", "fused"])

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _SAME = (
     "precision", "recompute", "recompute_method", "recompute_layers", "recompute_modules", "graphs", "expert_load",
     "dispatcher", "fused_experts", "narrow_output", "narrow_attention", "narrow_parameters",
+    "wide_first_layers", "wide_last_layers",
 )  # fmt: skip
 """Keys of a job file that are attributes of a job."""
 
@@ -65,6 +66,7 @@ def _keys(job: Job, framework: str) -> Iterator[tuple[str, Any]]:
         "vocab_multiple": None if job.vocab_multiple == vocab_multiple(framework) else job.vocab_multiple,
         "lora": job.adapters,
         "lora_targets": job.adapted,
+        "lora_experts": job.expert_adapters,
     }
     if job.dispatcher == "fused":
         types["dispatch_multiprocessors"] = job.dispatch_multiprocessors
