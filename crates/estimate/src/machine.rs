@@ -1,6 +1,6 @@
 //! What a job runs on: times of kernels and collectives, which callers supply, and constants.
 
-use crate::job::Precision;
+use crate::job::{Job, Precision};
 use serde::Deserialize;
 use syncline_kernels::{AttentionShape, Library, Pass};
 use syncline_nccl::Exchange;
@@ -310,6 +310,12 @@ pub struct MemorySoftware {
 impl MemorySoftware {
     const fn megatron() -> Self {
         Self::MEGATRON
+    }
+
+    /// Memory that the allocator cannot use in this job, over that of tensors that come and go.
+    pub(crate) fn fragmentation_in(&self, job: &Job) -> f64 {
+        let streams = if job.tensor > 1 { self.stream_fragmentation } else { 0.0 };
+        self.fragmentation + streams
     }
 
     /// The same on this cluster.

@@ -126,8 +126,7 @@ fn stage(
         kept = peak(job, number, &bytes);
     }
     let working = (working - logits).max(0.0);
-    let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };
-    let fragmentation = (software.fragmentation + streams) * (kept + logits + working + gathered);
+    let fragmentation = software.fragmentation_in(job) * (kept + logits + working + gathered);
     Memory {
         stage: number,
         weights: bytes(weights),

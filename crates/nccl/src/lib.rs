@@ -4,6 +4,7 @@
 //! - [`machine`]: the constants of a machine: one set for each operation within a node, one for the network between nodes;
 //! - [`mod@estimate`]: the model, which is the entry: it chooses an algorithm and a protocol, and returns seconds and their
 //!   parts;
+//! - `between_nodes`: the part of the model for groups of several nodes;
 //! - [`mod@calibrate`]: finds constants from measured times;
 //! - [`experts`]: dispatch and combine of mixtures of experts by `DeepEP`;
 //! - [`shots`]: all-reduces in one shot or two, by kernels of inference frameworks.
@@ -15,6 +16,7 @@
 //! All times are seconds and all rates bytes per second, as `f64`: the results are estimates, not simulated time. An
 //! evaluation allocates nothing.
 
+mod between_nodes;
 pub mod calibrate;
 pub mod call;
 mod descent;

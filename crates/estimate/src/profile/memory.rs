@@ -67,8 +67,7 @@ pub(super) fn over_time(
 
 /// The memory of one stage whose chunks keep `held`.
 fn points(job: &Job, software: &MemorySoftware, peak: &Memory, held: &[Kept], turns: &[Timed]) -> Vec<Point> {
-    let streams = if job.tensor > 1 { software.stream_fragmentation } else { 0.0 };
-    let lost = software.fragmentation + streams;
+    let lost = software.fragmentation_in(job);
     let most_working = held.iter().map(|chunk| chunk.working).fold(0.0, f64::max);
     // All micro-batches have theirs at once with GPipe.
     let losses = if job.schedule == Schedule::GPipe { f64::from(job.micro_batches) } else { 1.0 };
