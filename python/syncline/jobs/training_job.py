@@ -80,7 +80,7 @@ class TrainingJob:
         sets = shipped()
         chosen = choose(sets, self.framework, self.machine.accelerator)
         if chosen is None and self.machine.own is not None:
-            # Of an accelerator of one's own, no run was measured: the framework has its constants on others.
+            # No run was measured on a user's own accelerator: the framework's constants on others count.
             chosen = min(
                 (name for name, each in sets.items() if self.framework in each.frameworks),
                 key=lambda name: name != self.framework,

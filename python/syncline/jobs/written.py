@@ -1,4 +1,4 @@
-"""Job files of jobs: what a search found, for ``syncline estimate``."""
+"""Writes a job as a job file, such as the best configuration of a search, for ``syncline estimate``."""
 
 from __future__ import annotations
 

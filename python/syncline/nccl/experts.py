@@ -32,8 +32,30 @@ Phase = Literal["dispatch", "combine"]
 _Count = Annotated[int, Field(ge=1)]
 
 
-class Exchange(Strict):
+class OneWay(Strict):
     """Constants of dispatches, or of combines."""
+
+    launch: Time
+    """Time of an exchange of no token."""
+    token: Time
+    """Time of a token apart from its bytes."""
+    sm_rate: Rate | None = None
+    """Rate of a streaming multiprocessor; none for kernels that use all."""
+    link_rate: Rate
+    """Rate of the links of a GPU."""
+
+    def constants(self) -> dict[str, float]:
+        """The constants as the core reads them: seconds, and bytes per second."""
+        return {
+            "launch_s": seconds(self.launch),
+            "token_s": seconds(self.token),
+            "sm_rate": bytes_per_s(self.sm_rate or self.link_rate),
+            "link_rate": bytes_per_s(self.link_rate),
+        }
+
+
+class Exchange(OneWay):
+    """Dispatches, or combines, that were measured on a machine."""
 
     kernels: Kernels
     """Which kernels."""
@@ -43,14 +65,6 @@ class Exchange(Strict):
     """Nodes that were measured."""
     gpus: _Count
     """GPUs in all nodes."""
-    launch: Time
-    """Time of an exchange of no token."""
-    token: Time
-    """Time of a token apart from its bytes."""
-    sm_rate: Rate | None = None
-    """Rate of a streaming multiprocessor; none for kernels that use all."""
-    link_rate: Rate
-    """Rate of the links of a GPU."""
     errors: Errors
     """Errors on the times that they were calibrated with."""
 
@@ -70,15 +84,6 @@ class Exchange(Strict):
             low_latency,
             [(tokens, size, experts, self.gpus, 0 if low_latency else sms) for tokens, size, experts, sms in calls],
         )
-
-    def constants(self) -> dict[str, float]:
-        """The constants as the core reads them: seconds, and bytes per second."""
-        return {
-            "launch_s": seconds(self.launch),
-            "token_s": seconds(self.token),
-            "sm_rate": bytes_per_s(self.sm_rate or self.link_rate),
-            "link_rate": bytes_per_s(self.link_rate),
-        }
 
 
 class Experts(Strict):

@@ -16,30 +16,7 @@ from syncline.input import yaml
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.source import Source
-from syncline.input.units import Rate, Time, bytes_per_s
-from syncline.nccl.machine import seconds
-
-
-class OneWay(Strict):
-    """Constants of dispatches, or of combines."""
-
-    launch: Time
-    """Time of an exchange of no token."""
-    token: Time
-    """Time of a token apart from its bytes."""
-    sm_rate: Rate
-    """Rate of a streaming multiprocessor."""
-    link_rate: Rate
-    """Rate of the links of a GPU."""
-
-    def constants(self) -> dict[str, float]:
-        """The constants as the core reads them: seconds, and bytes per second."""
-        return {
-            "launch_s": seconds(self.launch),
-            "token_s": seconds(self.token),
-            "sm_rate": bytes_per_s(self.sm_rate),
-            "link_rate": bytes_per_s(self.link_rate),
-        }
+from syncline.nccl.experts import OneWay
 
 
 class TokenKernels(Strict):
