@@ -63,12 +63,19 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
         let most = u32::try_from(layers / u64::from(job.virtual_stages.max(1))).unwrap_or(u32::MAX).max(1);
         let ranks = job.pipeline.saturating_mul(job.data);
         let stages = (1..=most.min(ranks)).rev().find(|each| ranks.is_multiple_of(*each)).unwrap_or(1);
+        // One stage would have one chunk: fewer chunks are the smaller change.
+        let each = layers / u64::from(job.pipeline.max(1));
+        let (key, value) = if stages < 2 && job.virtual_stages > 1 && each > 0 {
+            ("virtual_stages", each)
+        } else {
+            ("pipeline", u64::from(stages))
+        };
         found.push(
             Diagnostic::error(Code::BadValue, "more stages than layers")
-                .key("pipeline")
+                .key(key)
                 .found(format!("{} stages of {} chunks", job.pipeline, job.virtual_stages))
                 .allowed(format!("at most {layers} chunks"))
-                .help(format!("write pipeline: {stages}")),
+                .help(format!("write {key}: {value}")),
         );
     }
     found.extend(chunk_layers(model, job));
