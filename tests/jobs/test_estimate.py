@@ -293,7 +293,11 @@ def test_frameworks_are_those_with_constants():
         ({"model__kv_heads": 7}, "model.kv_heads", '"nearest": "8"'),
         ({"batch__sequence": 1 << 20, "batch__micro_batch": 2048}, "batch.micro_batch", "at most 1024"),
         ({"parallel__pipeline": 64, "parallel__virtual_stages": 2}, "parallel.pipeline", "write pipeline: 32"),
-        ({"parallel__pipeline": 2, "parallel__virtual_stages": 90}, "parallel.virtual_stages", "write virtual_stages: 41"),
+        (
+            {"parallel__pipeline": 2, "parallel__virtual_stages": 90},
+            "parallel.virtual_stages",
+            "write virtual_stages: 41",
+        ),
         ({"cluster__accelerator": "H101"}, "cluster.accelerator", "H100"),
         ({"cluster__accelerator": "A100", "precision": "fp8"}, "precision", "does not compute in fp8"),
         ({"cluster__accelerator": "A100", "framework": "nanotron"}, "framework", "megatron"),
