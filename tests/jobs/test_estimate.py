@@ -310,6 +310,11 @@ def test_frameworks_are_those_with_constants():
         ({"narrow_parameters": True}, "narrow_parameters", "write precision: fp8, mxfp8 or nvfp4"),
         ({"wide_first_layers": 1}, "wide_first_layers", "write precision: fp8, mxfp8 or nvfp4"),
         ({"precision": "fp8", "wide_last_layers": 81}, "wide_last_layers", "write wide_last_layers: 80"),
+        (
+            {"precision": "fp8", "narrow_attention": True, "attention": "triton"},
+            "narrow_attention",
+            "attention: triton",
+        ),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "needs dispatcher: fused"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
         ({"overlap__experts": True}, "overlap.experts", "no experts"),

@@ -124,11 +124,13 @@ fn narrow_attention(job: &Job) -> Option<Diagnostic> {
         let help = "write attention: fused, or narrow_attention: false";
         return refused("attention of 8 bits is fused", "attention: unfused".to_owned(), help);
     }
-    if matches!(job.attention_library, Some(Library::Triton | Library::FlashAttention2)) {
-        let help = "write attention: cudnn, or narrow_attention: false";
-        return refused("this library has no attention of 8 bits", "attention".to_owned(), help);
-    }
-    None
+    let library = match job.attention_library {
+        Some(Library::Triton) => "triton",
+        Some(Library::FlashAttention2) => "flash-attention-2",
+        None | Some(Library::Measured | Library::Cudnn) => return None,
+    };
+    let help = "write attention: cudnn, or narrow_attention: false";
+    refused("this library has no attention of 8 bits", format!("attention: {library}"), help)
 }
 
 /// Parameters of 8 or 4 bits, which are those of products.
