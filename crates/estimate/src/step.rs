@@ -221,14 +221,15 @@ pub fn estimate<C: Costs>(
         schedule(&stages_s, job.micro_batches, job.virtual_stages, message_s, exposed)
     };
     let BlockTimes { forward_s, end, .. } = stages[slowest];
-    // The first micro-batch goes forward and the last one backward while no other hides their tokens: once in the stage, and
-    // in the bubble, on every other stage.
+    // Tokens of a forward pass hide behind a backward pass of another micro-batch, and the reverse. Passes before the first
+    // backward pass of the last stage have none to hide behind, nor have as many at the end; nor has one in the bubble, on every
+    // other stage.
     let alone = if job.schedule.is_ordered() {
         0.0
     } else {
         stages[slowest].pass.hidden / f64::from(job.virtual_stages.max(1))
     };
-    stage.expert += alone;
+    stage.expert += alone * f64::from(passes_alone(job));
     let bubble_s = bubble_s + alone * f64::from(job.pipeline.max(1) - 1);
     let backward_s = stages_s[slowest] - forward_s;
     let Exchange { whole_s, exposed_s, update_s, copies_s } =
@@ -244,6 +245,17 @@ pub fn estimate<C: Costs>(
         stages_s,
         whole_exchange_s: whole_s,
         computing_s: computing * batches,
+    }
+}
+
+/// Forward passes of chunks of the last stage that come before its first backward pass: with several chunks a stage, as many
+/// micro-batches as stages go through all chunks but the last one first (Narayanan et al. 2021, 2.2).
+fn passes_alone(job: &Job) -> u32 {
+    let (stages, chunks) = (job.pipeline.max(1), job.virtual_stages.max(1));
+    if chunks > 1 && job.micro_batches == stages {
+        job.micro_batches * chunks
+    } else {
+        (chunks - 1) * stages + 1
     }
 }
 
