@@ -64,7 +64,7 @@ def test_the_last_release_until_then_counts():
     """Megatron-Bridge v0.3.1 (26.02.01) gave B200 kernels that send tokens; v0.3.0 (26.02) had none there."""
     sys.path.insert(0, FOLDER.as_posix())
     try:
-        from make_runs import recipe
+        from tables.recipes import recipe
     finally:
         sys.path.pop(0)
     model, cluster = "qwen3-30b-a3b", "dgx-b200"
