@@ -7,7 +7,7 @@
 use crate::job::{
     ContextMethod, ELEMENT, Input, Job, Module, Modules, Precision, Recompute, RecomputeMethod,
 };
-use crate::machine::MemorySoftware;
+use crate::memory_software::MemorySoftware;
 use crate::model::{Attention, Model};
 use crate::stages::{Block, is_last};
 use crate::work::{LayerWork, layer_work};

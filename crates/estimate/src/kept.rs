@@ -4,7 +4,7 @@ use crate::activations::{
     Activations, Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
 };
 use crate::job::Job;
-use crate::machine::MemorySoftware;
+use crate::memory_software::MemorySoftware;
 use crate::model::Model;
 use crate::schedule::run::ChunkBytes;
 use crate::stages::{Block, divide_chunks};

@@ -19,6 +19,7 @@
 //! - [`profile`]: the step of one job in detail: turns, memory over the step, communication, kernels;
 //! - [`search`]: the best parallel configurations, by the time of a step;
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
+//! - [`memory_software`]: what frameworks allocate beyond that, and what they keep whole;
 //! - `kept`: these activations, added up for each chunk of layers;
 //! - `offload`: copies to the host's memory and back, and updates that the host computes;
 //! - [`check`]: jobs that no cluster can run.
@@ -38,6 +39,7 @@ pub mod layer;
 pub mod machine;
 pub mod measured;
 pub mod memory;
+pub mod memory_software;
 pub mod model;
 mod offload;
 mod parameters;
@@ -54,9 +56,10 @@ pub use job::{
     Adapted, ContextMethod, Dispatcher, ExpertAdapters, Graphs, Input, Inputs, Job, Module, Modules, Offload,
     Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split,
 };
-pub use machine::{Cluster, Collective, Costs, Group, Host, MemorySoftware, Product, Software, TokenKernels};
+pub use machine::{Cluster, Collective, Costs, Group, Host, Product, Software, TokenKernels};
 pub use measured::Measured;
 pub use memory::{Memory, memory, memory_by_stage};
+pub use memory_software::MemorySoftware;
 pub use model::{Attention, Experts, Latent, Model};
 pub use profile::{Profile, profile};
 pub use step::{Step, estimate};

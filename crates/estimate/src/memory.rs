@@ -8,7 +8,7 @@ use crate::adapters::trained;
 use crate::exchange::Held;
 use crate::job::{ELEMENT, Job, Schedule};
 use crate::kept::{Kept, kept_by_chunk};
-use crate::machine::MemorySoftware;
+use crate::memory_software::MemorySoftware;
 use crate::model::Model;
 use crate::offload::HOST_GRADIENT;
 use crate::parameters::{divided_weights, whole_weights};

@@ -11,7 +11,7 @@
 
 use crate::exchange::Held;
 use crate::job::{ELEMENT, Job, Precision};
-use crate::machine::MemorySoftware;
+use crate::memory_software::MemorySoftware;
 
 impl Job {
     /// Bytes of parameters as ranks gather them, and as the optimizer writes them: without experts, and of experts.

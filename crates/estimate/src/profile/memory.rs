@@ -2,8 +2,8 @@
 
 use crate::job::{Job, Schedule};
 use crate::kept::{Kept, kept_by_chunk};
-use crate::machine::MemorySoftware;
 use crate::memory::{Memory, memory_by_stage};
+use crate::memory_software::MemorySoftware;
 use crate::model::Model;
 use crate::schedule::order::{Piece, Turn};
 use crate::schedule::places;

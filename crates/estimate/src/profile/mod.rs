@@ -20,7 +20,8 @@ pub use memory::{Peak, Point, StageMemory};
 
 use crate::job::Job;
 use crate::layer::Setting;
-use crate::machine::{Cluster, Costs, MemorySoftware, Software};
+use crate::machine::{Cluster, Costs, Software};
+use crate::memory_software::MemorySoftware;
 use crate::model::Model;
 use crate::schedule::order::{Piece, Turn};
 use crate::schedule::places;
