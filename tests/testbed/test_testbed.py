@@ -552,4 +552,5 @@ def test_packets_go_only_to_their_host_even_if_it_never_sends(cli, name):
     assert cli("testbed", "run", name, "--hosts", "0,3", "--", sys.executable, "-c", ONE_PACKET).returncode == 0
     more = {port: count - before[port] for port, count in sent().items()}
     assert more["h3n0"] >= 100
-    assert more["h1n0"] < 10 and more["h2n0"] < 10
+    # A flood would be 100. Hosts look for their neighbours now and then: the more often, the longer this takes.
+    assert more["h1n0"] < 50 and more["h2n0"] < 50
