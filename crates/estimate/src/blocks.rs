@@ -11,7 +11,7 @@ use crate::layer::{Layer, Setting};
 use crate::machine::{Cluster, Costs, Product, Software};
 use crate::model::Model;
 use crate::offload::Copies;
-use crate::stages::{Block, divide, divide_chunks};
+use crate::stages::{Block, divide_chunks};
 use crate::work::{LayerWork, Part, layer_work};
 use serde::Serialize;
 
@@ -94,13 +94,7 @@ pub fn blocks<C: Costs>(
     let (ends, wide) = (setting.ends(), job.of_wide_layers());
     let losses = f64::from(1 + model.prediction_layers);
     let held = setting.held();
-    let stages = divide(model, job);
-    let whole = if job.adapters.is_some() {
-        let of_stages = stages.iter().map(|blocks| trained(model, job, blocks));
-        of_stages.map(|held| held.dense + held.experts).fold(0.0, f64::max)
-    } else {
-        held.dense + held.experts
-    };
+    let whole = if job.adapters.is_some() { setting.trained().all() } else { held.all() };
     let lost = setting.lost(held);
     // The stage that holds most updates its parameters in this time; others in proportion.
     let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
@@ -216,7 +210,7 @@ impl<C: Costs> Setting<'_, C> {
     /// Seconds of computing, forward and backward, that kernels of collectives take for each parameter, where every
     /// micro-batch gathers the parameters of a unit and reduces its gradients (ZeRO-3).
     fn lost(&self, held: Held) -> [f64; 2] {
-        let (job, whole) = (self.job, held.dense + held.experts);
+        let (job, whole) = (self.job, held.all());
         let Some(part) = self.software.sharded_exposed else { return [0.0; 2] };
         if job.zero < 3 || job.pipeline > 1 || job.adapters.is_some() || whole <= 0.0 {
             return [0.0; 2];

@@ -36,6 +36,11 @@ pub struct Held {
 }
 
 impl Held {
+    /// All of them.
+    pub(crate) fn all(&self) -> f64 {
+        self.dense + self.experts
+    }
+
     /// Parameters of a stage with these blocks.
     pub fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
         let tensor = f64::from(job.tensor);
@@ -71,7 +76,7 @@ impl Held {
 
     /// That of two with more parameters; the first of equal ones.
     pub(crate) fn larger(self, other: Self) -> Self {
-        if other.dense + other.experts > self.dense + self.experts { other } else { self }
+        if other.all() > self.all() { other } else { self }
     }
 
     /// Adds parameters of linear layers.
@@ -219,7 +224,7 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     /// Parameters of adapters, of the stage that has most of them.
-    fn trained(&self) -> Held {
+    pub(crate) fn trained(&self) -> Held {
         let stages = divide(self.model, self.job);
         let stages = stages.iter().map(|blocks| trained(self.model, self.job, blocks));
         stages.fold(Held::default(), Held::larger)
@@ -261,7 +266,7 @@ impl<C: Costs> Setting<'_, C> {
         let written = dense_bytes / dense.max(1.0) + expert_bytes / experts.max(1.0);
         let converted = converted_once(job, &self.software.memory, held);
         // Gradients are set to zero for the next step; those that a rank updates are read for their norm before.
-        let held = if job.zero >= 2 { updated } else { held.dense + held.experts };
+        let held = if job.zero >= 2 { updated } else { held.all() };
         let here = 1.0 - job.offload.optimizer;
         let gradients = (held + updated) * f64::from(job.gradient_bytes);
         let device_s = self.costs.memory(here * (updated * states + written) + gradients + converted);

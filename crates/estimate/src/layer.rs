@@ -430,7 +430,7 @@ impl<C: Costs> Setting<'_, C> {
         (within, self.carried(bytes, group, travels / 2.0))
     }
 
-    /// Bytes that an all-to-all carries in so many seconds, found by bisection; about `near`. None take less than one byte.
+    /// Bytes that an all-to-all carries in `seconds`, found by bisection from `near`; at least one.
     fn carried(&self, near: f64, group: Group, seconds: f64) -> f64 {
         let takes = |bytes: f64| self.costs.collective(Collective::AllToAll, bytes, group);
         let (mut low, mut high) = (1.0, near.max(1.0));

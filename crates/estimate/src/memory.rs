@@ -171,9 +171,9 @@ struct States {
 /// Weights, gradients and the optimizer's states (Rajbhandari et al. 2020, section 5, and figure 1): stage 1 divides the
 /// optimizer's states, stage 2 gradients too, stage 3 weights too.
 fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, blocks: &[Block]) -> States {
-    let all = held.dense + held.experts;
+    let all = held.all();
     let part = divided_by_zero(job, held);
-    let divided = part.dense + part.experts;
+    let divided = part.all();
     let at = |stage: u8| if job.zero >= stage { divided } else { all };
     let gradient = f64::from(job.gradient_bytes);
     let weights = if job.zero < 3 {
@@ -185,15 +185,14 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     } else {
         divided_weights(job, part)
     };
-    let parameters = |held: Held| held.dense + held.experts;
     let parameter_bytes = |held: Held| {
         let (dense, experts) = job.gathered_bytes(held);
         dense + experts
     };
     if job.adapters.is_some() {
         let trained = trained(model, job, blocks);
-        let trained_part = parameters(divided_by_zero(job, trained));
-        let trained = parameters(trained);
+        let trained_part = divided_by_zero(job, trained).all();
+        let trained = trained.all();
         return States {
             weights: weights + ELEMENT * trained,
             gradients: (gradient + f64::from(software.gradient_copy_bytes)) * trained,
@@ -202,7 +201,7 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
             host: 0.0,
         };
     }
-    let (unit, _) = gathered(model, job, blocks, parameters);
+    let (unit, _) = gathered(model, job, blocks, |held| held.all());
     let copy = f64::from(software.gradient_copy_bytes);
     let has_master = job.zero < 3 || !software.gathers_from_master;
     let optimizer = moments(job) + if has_master { MASTER } else { 0.0 };

@@ -42,7 +42,7 @@ fn sides(precision: Precision, software: &MemorySoftware) -> f64 {
 /// Bytes of the weights of a rank, of which those in `held` are whole, and `output` are of an output layer whose products have
 /// 8 or 4 bits, too.
 pub(crate) fn whole_weights(job: &Job, software: &MemorySoftware, held: Held, output: f64) -> f64 {
-    let (all, narrow) = (held.dense + held.experts, held.narrow + held.narrow_experts);
+    let (all, narrow) = (held.all(), held.narrow + held.narrow_experts);
     match (software.keeps_converted, job.narrow_parameters) {
         (true, false) => ELEMENT * all + sides(job.precision, software) * (narrow + output),
         (true, true) => ELEMENT * (all - narrow) + sides(job.precision, software) * (narrow + output),
@@ -53,7 +53,7 @@ pub(crate) fn whole_weights(job: &Job, software: &MemorySoftware, held: Held, ou
 
 /// The same of weights that ranks divide: of those in `held`, each has one part.
 pub(crate) fn divided_weights(job: &Job, held: Held) -> f64 {
-    let (all, narrow) = (held.dense + held.experts, held.narrow + held.narrow_experts);
+    let (all, narrow) = (held.all(), held.narrow + held.narrow_experts);
     if !job.narrow_parameters {
         return ELEMENT * all;
     }

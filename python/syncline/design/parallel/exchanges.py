@@ -94,7 +94,7 @@ def tokens(experts: Experts, axes: Axes) -> Iterator[dict[str, Any]]:
 def gradients(
     how: Job, trained: float, gathered: float, axes: Axes, *, experts: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """What copies of a layer exchange, so many of whose parameters a rank trains, and gathers in so many bytes."""
+    """What copies of a layer exchange, of which a rank trains `trained` parameters and gathers `gathered` bytes."""
     copies, shards = ([DATA], [DATA]) if experts else (axes.copies, axes.shards)
     trained, gathered = round(trained), round(gathered)
     if not (trained or gathered) or axes.ranks(copies, experts=experts) == 1:

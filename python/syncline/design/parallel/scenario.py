@@ -39,8 +39,8 @@ NETWORK_LATENCY = "1us"
 SCHEDULES: Mapping[str, str] = {"gpipe": "gpipe", "1f1b": "1f1b"}
 """Schedules that simulations have, by their names in jobs; interleaving is 1F1B with several chunks."""
 BUCKET, BUCKET_OF_EACH = 40_000_000, 1_000_000
-"""Parameters whose gradients are reduced together while a chunk goes backward: at least so many, and so many for each
-of the ranks that reduce them (Megatron Core, ``DistributedDataParallel``)."""
+"""Gradients are reduced together, during the backward pass of a chunk, in buckets of the first number of parameters, or
+of the second one for each rank that reduces them if that is more (Megatron Core, ``DistributedDataParallel``)."""
 EXPERTS = "experts"
 """The mesh of ranks that divide experts, in scenarios."""
 
