@@ -4,9 +4,7 @@
 //! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
 //! attention, experts and fused attention, which keeps no scores, count what they have.
 
-use crate::job::{
-    ContextMethod, ELEMENT, Input, Job, Module, Modules, Precision, Recompute, RecomputeMethod,
-};
+use crate::job::{ContextMethod, ELEMENT, Input, Job, Module, Precision, Recompute, RecomputeMethod, Set};
 use crate::memory_software::MemorySoftware;
 use crate::model::{Attention, Model};
 use crate::stages::{Block, is_last};
@@ -82,7 +80,7 @@ fn kept_activations(
     again: bool,
 ) -> Activations {
     let tokens = job.tokens() as f64;
-    let token = Token { model, job, software, again: Modules::default() };
+    let token = Token { model, job, software, again: Set::default() };
     let experts = model.has_experts(layer);
     let whole = tokens * (token.attention() + token.feed_forward(experts));
     let working = tokens * token.working(experts);
@@ -157,7 +155,7 @@ struct Token<'a> {
     job: &'a Job,
     software: &'a MemorySoftware,
     /// Parts that are not kept.
-    again: Modules,
+    again: Set<Module>,
 }
 
 impl Token<'_> {
@@ -262,8 +260,7 @@ impl Token<'_> {
                 self.routed() * (self.expanded(elements) - self.activated(elements))
             }
         };
-        let modules = self.job.offload.modules;
-        Input::ALL.into_iter().filter(|each| modules.has(*each)).map(bytes).sum()
+        self.job.offload.modules.iter().map(bytes).sum()
     }
 
     /// Elements of attention's output.

@@ -347,7 +347,7 @@ fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
         );
     }
     let again = job.modules_again();
-    for module in Input::ALL.into_iter().filter(|each| offload.modules.has(*each)) {
+    for module in offload.modules.iter() {
         let experts = matches!(module, Input::ExpertFc1 | Input::MoeAct);
         let computed = match module {
             Input::QkvLinear => again.has(Module::Layernorm),

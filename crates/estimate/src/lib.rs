@@ -53,8 +53,8 @@ pub mod work;
 
 pub use blocks::{Blocks, blocks};
 pub use job::{
-    Adapted, ContextMethod, Dispatcher, ExpertAdapters, Graphs, Input, Inputs, Job, Module, Modules, Offload,
-    Overlap, Precision, Recompute, RecomputeMethod, Schedule, Split,
+    Adapted, ContextMethod, Dispatcher, ExpertAdapters, Graphs, Input, Job, Module, Offload, Overlap,
+    Precision, Recompute, RecomputeMethod, Schedule, Set, Split,
 };
 pub use machine::{Cluster, Collective, Costs, Group, Host, Product, Software, TokenKernels};
 pub use measured::Measured;

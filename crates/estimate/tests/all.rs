@@ -20,7 +20,7 @@ use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
     Adapted, Attention, Cluster, Collective, ContextMethod, Costs, Dispatcher, ExpertAdapters, Graphs, Group,
-    Job, MemorySoftware, Model, Modules, Offload, Overlap, Precision, Product, Recompute, Schedule, Software,
+    Job, MemorySoftware, Model, Offload, Overlap, Precision, Product, Recompute, Schedule, Set, Software,
     Split,
 };
 use syncline_kernels::Library;
@@ -107,7 +107,7 @@ pub fn single(sequence: u64) -> Job {
         recompute: Recompute::None,
         recompute_method: None,
         recompute_layers: 1,
-        recompute_modules: Modules::default(),
+        recompute_modules: Set::default(),
         fused_attention: true,
         attention_library: None,
         overlap: Overlap::default(),

@@ -1,0 +1,82 @@
+//! What the backward pass computes again.
+
+use super::set::Member;
+use serde::{Deserialize, Serialize};
+
+/// What the backward pass computes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Recompute {
+    /// Nothing.
+    None,
+    /// Chosen parts of each layer; scores of attention that is not fused, if none are chosen (Korthikanti et al. 2022,
+    /// section 5).
+    Selective,
+    /// Every second matrix product, and all operations between products (torchtitan's selective recomputation).
+    Operators,
+    /// Whole layers, of which only the inputs are kept.
+    Full,
+    /// Whole layers, of which the inputs, queries, keys and values are kept (`MaxText`'s policy `save_qkv_proj`).
+    ExceptQkv,
+}
+
+/// Which layers are computed again (`--recompute-method` of Megatron-LM, with `--recompute-num-layers`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RecomputeMethod {
+    /// All, in groups: only the input of each group is kept, and a group is computed again at once.
+    Uniform,
+    /// The first ones of each chunk, one by one.
+    Block,
+}
+
+/// A part of a layer that can be computed again alone (`--recompute-modules` of Megatron Core).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Module {
+    /// Attention between the products of queries, keys and values and that of outputs.
+    CoreAttention,
+    /// Both norms.
+    Layernorm,
+    /// Queries, keys and values of latent attention, from their compressed forms.
+    MlaUpProj,
+    /// The dense feed-forward block.
+    Mlp,
+    /// Experts, shared ones, router and both exchanges of tokens.
+    Moe,
+    /// Activations of experts, between their products.
+    MoeAct,
+    /// The feed-forward block that all tokens go to, beside experts.
+    SharedExperts,
+}
+
+impl Module {
+    /// The name in jobs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CoreAttention => "core_attention",
+            Self::Layernorm => "layernorm",
+            Self::MlaUpProj => "mla_up_proj",
+            Self::Mlp => "mlp",
+            Self::Moe => "moe",
+            Self::MoeAct => "moe_act",
+            Self::SharedExperts => "shared_experts",
+        }
+    }
+}
+
+impl Member for Module {
+    const ALL: &'static [Self] = &[
+        Self::CoreAttention,
+        Self::Layernorm,
+        Self::MlaUpProj,
+        Self::Mlp,
+        Self::Moe,
+        Self::MoeAct,
+        Self::SharedExperts,
+    ];
+
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
