@@ -100,6 +100,10 @@ fn outsiders(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], fou
 /// once, not once per rank.
 fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>], found: &mut Diagnostics) {
     let same = |a: &Collective, b: &Collective| (a.kind, a.bytes) == (b.kind, b.bytes);
+    let agree = |expected: &[Collective], actual: &[Collective]| {
+        expected.len() == actual.len() && expected.iter().zip(actual).all(|(a, b)| same(a, b))
+    };
+    let mut compared: BTreeMap<(u32, u32), bool> = BTreeMap::new();
     let mut odd: BTreeMap<(u32, u32), (u32, Vec<u32>)> = BTreeMap::new();
     for group in 0..role.groups() {
         let ranks = role.ranks(group);
@@ -108,8 +112,9 @@ fn members_agree(workload: &Workload, role: &Role, by_class: &[Vec<Collective>],
         let expected = &by_class[class as usize];
         for &rank in &ranks[1..] {
             let other = workload.class_of(rank);
-            let actual = &by_class[other as usize];
-            if expected.len() != actual.len() || !expected.iter().zip(actual).all(|(a, b)| same(a, b)) {
+            let equal =
+                compared.entry((class, other)).or_insert_with(|| agree(expected, &by_class[other as usize]));
+            if !*equal {
                 odd.entry((class, other)).or_insert((first, Vec::new())).1.push(rank);
             }
         }
@@ -148,7 +153,41 @@ struct MessageTask {
     task: u32,
 }
 
-/// What messages of one channel share.
+/// The messages of all ranks of a class with one peer and one tag, in task order.
+struct Stream {
+    peer: Peer,
+    tag: u32,
+    sends: bool,
+    messages: Vec<MessageTask>,
+    /// The same for streams whose messages have equal sizes.
+    sizes: usize,
+}
+
+/// The streams of a class; `known` numbers the sizes of their messages.
+fn streams(graph: &TaskGraph, known: &mut BTreeMap<Vec<Bytes>, usize>) -> Vec<Stream> {
+    let mut found: BTreeMap<(Peer, u32, bool), Vec<MessageTask>> = BTreeMap::new();
+    for (index, task) in (0u32..).zip(&graph.tasks) {
+        let (key, bytes) = match task.kind {
+            TaskKind::Send { to, bytes, tag } => ((to, tag, true), bytes),
+            TaskKind::Receive { from, bytes, tag } => ((from, tag, false), bytes),
+            _ => continue,
+        };
+        found.entry(key).or_default().push(MessageTask { bytes, task: index });
+    }
+    let stream = |((peer, tag, sends), messages): (_, Vec<MessageTask>)| {
+        let next = known.len();
+        let sizes = *known.entry(sizes(&messages)).or_insert(next);
+        Stream { peer, tag, sends, messages, sizes }
+    };
+    found.into_iter().map(stream).collect()
+}
+
+fn sizes(messages: &[MessageTask]) -> Vec<Bytes> {
+    messages.iter().map(|message| message.bytes).collect()
+}
+
+/// The messages between two ranks with one tag: streams of the sender and of the receiver. A rank has two of them if its
+/// graph names the same peer by its number and by its distance.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ChannelKey {
     from: u32,
@@ -156,71 +195,75 @@ struct ChannelKey {
     tag: u32,
 }
 
-/// The messages between two ranks with one tag, in order.
-#[derive(Default)]
-struct Channel {
-    sent: Vec<MessageTask>,
-    expected: Vec<MessageTask>,
-}
-
 fn messages_match(workload: &Workload, found: &mut Diagnostics) {
-    // Few classes exchange messages, and a class that does not may have a million ranks.
-    let is_message = |kind: &TaskKind| matches!(kind, TaskKind::Send { .. } | TaskKind::Receive { .. });
-    let messages = |graph: &TaskGraph| {
-        let tasks = (0u32..).zip(&graph.tasks).filter(|(_, task)| is_message(&task.kind));
-        tasks.map(|(index, _)| index).collect()
-    };
-    let by_class: Vec<Vec<u32>> = workload.classes.iter().map(messages).collect();
-    if by_class.iter().all(Vec::is_empty) {
-        return;
-    }
-    let mut channels: BTreeMap<ChannelKey, Channel> = BTreeMap::new();
-    for rank in 0..workload.ranks {
-        let class = workload.class_of(rank) as usize;
-        for &index in &by_class[class] {
-            let task = &workload.classes[class].tasks[index as usize];
-            let (TaskKind::Send { to: peer, .. } | TaskKind::Receive { from: peer, .. }) = task.kind else {
-                continue;
-            };
-            let number = peer.of(rank).map(|peer| peer.0);
-            if number.is_none_or(|number| number >= workload.ranks || number == rank) {
-                found.push(bad_peer(workload, rank, index, peer));
-            }
-            let Some(number) = number else { continue };
-            match task.kind {
-                TaskKind::Send { bytes, tag, .. } => {
-                    let key = ChannelKey { from: rank, to: number, tag };
-                    channels.entry(key).or_default().sent.push(MessageTask { bytes, task: index });
-                }
-                TaskKind::Receive { bytes, tag, .. } => {
-                    let key = ChannelKey { from: number, to: rank, tag };
-                    channels.entry(key).or_default().expected.push(MessageTask { bytes, task: index });
-                }
-                _ => {}
-            }
-        }
-    }
-    let sizes = |list: &[MessageTask]| list.iter().map(|message| message.bytes).collect::<Vec<_>>();
-    for (ChannelKey { from, to, tag }, Channel { sent, expected }) in channels {
-        let impossible = from == to || from.max(to) >= workload.ranks;
-        if impossible || sizes(&sent) == sizes(&expected) {
+    let mut known = BTreeMap::new();
+    let by_class: Vec<Vec<Stream>> =
+        workload.classes.iter().map(|graph| streams(graph, &mut known)).collect();
+    let mut ends: Vec<(ChannelKey, &Stream)> = Vec::new();
+    for (run, next) in workload.class_runs.iter().zip(later_runs(workload)) {
+        let streams = &by_class[run.class as usize];
+        if streams.is_empty() {
+            // A class without messages may have a million ranks.
             continue;
         }
-        let at = sent.iter().zip(&expected).take_while(|(a, b)| a.bytes == b.bytes).count();
-        let show = |rank: u32, list: &[MessageTask]| match list.get(at) {
-            Some(&MessageTask { bytes, task }) => format!("{bytes} by {}", workload.describe(rank, task)),
-            None => "nothing".to_owned(),
-        };
-        found.push(
-            Diagnostic::error(
-                Code::Unmatched,
-                format!("rank {from} and rank {to} disagree on their messages"),
-            )
-            .key(format!("tag {tag}, message {}", at + 1))
-            .found(format!("sent {}; expected {}", show(from, &sent), show(to, &expected)))
-            .help("every send needs a receive of equal size and tag on the other side"),
-        );
+        for rank in run.first..next {
+            let mut bad = Vec::new();
+            for stream in streams {
+                let number = stream.peer.of(rank).map(|peer| peer.0);
+                if number.is_none_or(|number| number >= workload.ranks || number == rank) {
+                    bad.extend(stream.messages.iter().map(|message| (message.task, stream.peer)));
+                } else if let Some(number) = number {
+                    let (from, to) = if stream.sends { (rank, number) } else { (number, rank) };
+                    ends.push((ChannelKey { from, to, tag: stream.tag }, stream));
+                }
+            }
+            bad.sort_unstable();
+            found.0.extend(bad.into_iter().map(|(task, peer)| bad_peer(workload, rank, task, peer)));
+        }
     }
+    ends.sort_by_key(|(key, _)| *key);
+    for channel in ends.chunk_by(|(a, _), (b, _)| a == b) {
+        if let [(_, a), (_, b)] = channel
+            && a.sends != b.sends
+            && a.sizes == b.sizes
+        {
+            continue;
+        }
+        let side = |sends: bool| {
+            let of_side = channel.iter().filter(|(_, stream)| stream.sends == sends);
+            let mut messages: Vec<MessageTask> =
+                of_side.flat_map(|(_, stream)| stream.messages.iter().copied()).collect();
+            messages.sort_unstable_by_key(|message| message.task);
+            messages
+        };
+        let (sent, expected) = (side(true), side(false));
+        if sizes(&sent) != sizes(&expected) {
+            found.push(disagreement(workload, channel[0].0, &sent, &expected));
+        }
+    }
+}
+
+/// The rank after the last one of each run of classes.
+fn later_runs(workload: &Workload) -> impl Iterator<Item = u32> {
+    let later = workload.class_runs.iter().skip(1).map(|run| run.first);
+    later.chain(std::iter::once(workload.ranks))
+}
+
+fn disagreement(
+    workload: &Workload,
+    ChannelKey { from, to, tag }: ChannelKey,
+    sent: &[MessageTask],
+    expected: &[MessageTask],
+) -> Diagnostic {
+    let at = sent.iter().zip(expected).take_while(|(a, b)| a.bytes == b.bytes).count();
+    let show = |rank: u32, list: &[MessageTask]| match list.get(at) {
+        Some(&MessageTask { bytes, task }) => format!("{bytes} by {}", workload.describe(rank, task)),
+        None => "nothing".to_owned(),
+    };
+    Diagnostic::error(Code::Unmatched, format!("rank {from} and rank {to} disagree on their messages"))
+        .key(format!("tag {tag}, message {}", at + 1))
+        .found(format!("sent {}; expected {}", show(from, sent), show(to, expected)))
+        .help("every send needs a receive of equal size and tag on the other side")
 }
 
 fn bad_peer(workload: &Workload, rank: u32, task: u32, peer: Peer) -> Diagnostic {
