@@ -3,7 +3,7 @@
 //! An adapter of rank `r` of a product with `i` inputs and `o` outputs has two of its own, `i x r` and `r x o`, in 16 bits. Its
 //! outputs are added to those of the product, which no kernel fuses; backward, the gradients of their common input.
 
-use crate::exchange::Held;
+use crate::held::Held;
 use crate::job::{Adapted, ExpertAdapters, Job, Precision};
 use crate::layer::Setting;
 use crate::machine::{Costs, Product};

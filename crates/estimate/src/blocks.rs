@@ -5,13 +5,15 @@
 
 use crate::activations::Treatment;
 use crate::adapters::trained;
-use crate::exchange::{Exchange, Held};
+use crate::exchange::Exchange;
+use crate::held::Held;
 use crate::job::{Job, Module, Recompute};
-use crate::layer::{Layer, Setting};
+use crate::layer::Setting;
 use crate::machine::{Cluster, Costs, Product, Software};
 use crate::model::Model;
 use crate::offload::Copies;
 use crate::stages::{Block, divide_chunks};
+use crate::step::Ends;
 use crate::work::{LayerWork, Part, layer_work};
 use serde::Serialize;
 
@@ -91,108 +93,154 @@ pub fn blocks<C: Costs>(
     costs: &C,
 ) -> Blocks {
     let setting = Setting { model, job, cluster, software, costs };
-    let (ends, wide) = (setting.ends(), job.of_wide_layers());
-    let losses = f64::from(1 + model.prediction_layers);
-    let held = setting.held();
-    let whole = if job.adapters.is_some() { setting.trained().all() } else { held.all() };
-    let lost = setting.lost(held);
-    // The stage that holds most updates its parameters in this time; others in proportion.
-    let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
-    let update_s = update_s + copies_s;
-    let updated = |parameters: f64| if whole > 0.0 { update_s * parameters / whole } else { 0.0 };
-    let one = |block: Block, treatment: Treatment, copies: &mut Copies| {
-        let again = treatment.again;
-        let own = Held::of(model, job, &[block]);
-        let of_adapters = job.adapters.map(|_| trained(model, job, &[block]));
-        // Of adapters beside frozen parameters that are not divided, only these are gathered.
-        let (dense_bytes, expert_bytes) = job.gathered_bytes(match of_adapters {
-            Some(adapters) if job.zero < 3 => adapters,
-            _ => own,
-        });
-        let share = |forward_s: f64, seconds: f64, weight_s: f64| {
-            let trained = of_adapters.unwrap_or(own).dense;
-            let [out, back] = lost.map(|each| each * own.dense);
-            Share {
-                forward_s: forward_s + out,
-                input_s: (seconds - forward_s - weight_s).max(0.0) + back,
-                weight_s,
-                update_s: updated(trained),
-                parameters: own.dense,
-                gathered: dense_bytes,
-                trained,
-            }
-        };
-        match block {
-            Block::Embedding => {
-                let [forward_s, seconds, weight_s] = ends.embedding.passes(1.0);
-                let dense = share(forward_s, seconds, weight_s);
-                Detailed { kind: BlockKind::Embedding, layer: None, dense, experts: None }
-            }
-            Block::Output => {
-                let [output, joining] = [ends.output.passes(losses), ends.joining.passes(losses - 1.0)];
-                let [forward_s, seconds, weight_s] = [0, 1, 2].map(|at| output[at] + joining[at]);
-                let dense = share(forward_s, seconds, weight_s);
-                Detailed { kind: BlockKind::Output, layer: None, dense, experts: None }
-            }
-            Block::Layer(number) => {
-                let setting = setting.of_layer(number, wide.as_ref());
-                let job = setting.job;
-                let like = number.min(model.layers - 1);
-                let (layer, work) = (setting.layer(like, again), layer_work(model, job, like));
-                copies.add(&layer, setting.host_bytes(like, treatment));
-                let (within, sent_bytes) = setting.sent(&work);
-                let passes = if repeats_experts(job, again) { 2.0 } else { 1.0 };
-                let forward_s = layer.forward.seconds() - layer.forward.expert + within;
-                let backward_s = layer.backward.seconds() - layer.backward.expert + passes * within;
-                let Layer { weight_s, .. } = layer;
-                let mut dense = share(forward_s, forward_s + backward_s, weight_s);
-                let experts = (work.local_experts > 0).then(|| {
-                    let computed = setting.computed_by_experts(&work, repeats_experts(job, again));
-                    dense.forward_s -= computed.forward_s;
-                    dense.input_s -= computed.input_s;
-                    dense.weight_s -= computed.weight_s;
-                    let experts = of_adapters.unwrap_or(own).experts;
-                    let [out, back] = lost.map(|each| each * own.experts);
-                    Experts {
-                        share: Share {
-                            forward_s: computed.forward_s + out,
-                            input_s: computed.input_s + back,
-                            update_s: updated(experts),
-                            parameters: own.experts,
-                            gathered: expert_bytes,
-                            trained: experts,
-                            ..computed
-                        },
-                        bytes: sent_bytes,
-                        repeats: repeats_experts(job, again),
-                    }
-                });
-                Detailed { kind: BlockKind::Layer, layer: Some(number), dense, experts }
-            }
+    let message_bytes = if job.pipeline > 1 { setting.message_bytes() } else { 0 };
+    let common = Common::new(setting);
+    let chunks = divide_chunks(model, job).iter().map(|chunk| common.chunk(chunk)).collect();
+    Blocks { chunks, message_bytes }
+}
+
+/// What the blocks of a job have in common.
+struct Common<'a, C: Costs> {
+    setting: Setting<'a, C>,
+    /// The job of layers that have 16 bits.
+    wide: Option<Job>,
+    ends: Ends,
+    /// Losses of a micro-batch: that of the model, and one of each layer for multi-token prediction.
+    losses: f64,
+    /// Parameters that the fullest stage trains, and the seconds in which it updates them.
+    updates: (f64, f64),
+    /// Seconds that kernels of collectives take from computing for each parameter, forward and backward.
+    lost: [f64; 2],
+}
+
+/// What a rank holds of a block.
+struct Own {
+    parameters: Held,
+    trained: Held,
+    /// Bytes that ranks gather: without experts, and of experts.
+    gathered: (f64, f64),
+}
+
+impl<'a, C: Costs> Common<'a, C> {
+    fn new(setting: Setting<'a, C>) -> Self {
+        let (model, job) = (setting.model, setting.job);
+        let held = setting.held();
+        let trained = if job.adapters.is_some() { setting.trained().all() } else { held.all() };
+        let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
+        Self {
+            wide: job.of_wide_layers(),
+            ends: setting.ends(),
+            losses: f64::from(1 + model.prediction_layers),
+            updates: (trained, update_s + copies_s),
+            lost: setting.lost(held),
+            setting,
         }
-    };
-    let chunks = divide_chunks(model, job).into_iter().map(|chunk| {
+    }
+
+    /// The blocks of a chunk. The last one waits for copies to the host and back that the chunk does not hide.
+    fn chunk(&self, blocks: &[Block]) -> Vec<Detailed> {
         let (mut nth, mut copies) = (0, Copies::default());
-        let mut detailed: Vec<Detailed> = Vec::with_capacity(chunk.len());
-        for &block in &chunk {
-            detailed.push(one(block, Treatment::of(job, nth, &chunk), &mut copies));
-            nth += u32::from(matches!(block, Block::Layer(_)));
+        let mut detailed: Vec<Detailed> = Vec::with_capacity(blocks.len());
+        for &block in blocks {
+            detailed.push(match block {
+                Block::Embedding => self.end(block, BlockKind::Embedding, self.ends.embedding.passes(1.0)),
+                Block::Output => {
+                    let output = self.ends.output.passes(self.losses);
+                    let joining = self.ends.joining.passes(self.losses - 1.0);
+                    self.end(block, BlockKind::Output, [0, 1, 2].map(|at| output[at] + joining[at]))
+                }
+                Block::Layer(number) => {
+                    nth += 1;
+                    self.layer(number, Treatment::of(self.setting.job, nth - 1, blocks), &mut copies)
+                }
+            });
         }
-        let turns = chunk.contains(&Block::Output).then(|| {
-            let (forward, whole) = (ends.output.forward * losses, ends.output.seconds * losses);
+        let turns = blocks.contains(&Block::Output).then(|| {
+            let output = self.ends.output;
+            let (forward, whole) = (output.forward * self.losses, output.seconds * self.losses);
             (forward, whole - forward)
         });
-        let (out_s, back_s) = copies.exposed(cluster.host, turns);
+        let (out_s, back_s) = copies.exposed(self.setting.cluster.host, turns);
         if let Some(last) = detailed.last_mut() {
-            // The chunk waits for copies to the host and back that it does not hide.
             last.dense.forward_s += out_s;
             last.dense.input_s += back_s;
         }
         detailed
-    });
-    Blocks {
-        chunks: chunks.collect(),
-        message_bytes: if job.pipeline > 1 { setting.message_bytes() } else { 0 },
+    }
+
+    /// A table of tokens or an output layer, with the seconds of its forward pass, of both passes and of gradients of weights.
+    fn end(&self, block: Block, kind: BlockKind, passes: [f64; 3]) -> Detailed {
+        Detailed { kind, layer: None, dense: self.dense(&self.own(block), passes), experts: None }
+    }
+
+    /// A layer, whose copies to the host's memory are added to those of its chunk.
+    fn layer(&self, number: u32, treatment: Treatment, copies: &mut Copies) -> Detailed {
+        let own = self.own(Block::Layer(number));
+        let setting = self.setting.of_layer(number, self.wide.as_ref());
+        let like = number.min(setting.model.layers - 1);
+        let layer = setting.layer(like, treatment.again);
+        let work = layer_work(setting.model, setting.job, like);
+        copies.add(&layer, setting.host_bytes(like, treatment));
+        let (within, bytes) = setting.sent(&work);
+        let repeats = repeats_experts(setting.job, treatment.again);
+        let passes = if repeats { 2.0 } else { 1.0 };
+        let forward_s = layer.forward.seconds() - layer.forward.expert + within;
+        let backward_s = layer.backward.seconds() - layer.backward.expert + passes * within;
+        let mut dense = self.dense(&own, [forward_s, forward_s + backward_s, layer.weight_s]);
+        let experts = (work.local_experts > 0).then(|| {
+            let computed = setting.computed_by_experts(&work, repeats);
+            dense.forward_s -= computed.forward_s;
+            dense.input_s -= computed.input_s;
+            dense.weight_s -= computed.weight_s;
+            Experts { share: self.routed(&own, computed), bytes, repeats }
+        });
+        Detailed { kind: BlockKind::Layer, layer: Some(number), dense, experts }
+    }
+
+    /// All of a block but experts, with the seconds of its forward pass, of both passes and of gradients of weights.
+    fn dense(&self, own: &Own, [forward_s, seconds, weight_s]: [f64; 3]) -> Share {
+        let [out, back] = self.lost.map(|each| each * own.parameters.dense);
+        Share {
+            forward_s: forward_s + out,
+            input_s: (seconds - forward_s - weight_s).max(0.0) + back,
+            weight_s,
+            update_s: self.updated(own.trained.dense),
+            parameters: own.parameters.dense,
+            gathered: own.gathered.0,
+            trained: own.trained.dense,
+        }
+    }
+
+    /// The experts of a layer, with the seconds of their products.
+    fn routed(&self, own: &Own, computed: Share) -> Share {
+        let [out, back] = self.lost.map(|each| each * own.parameters.experts);
+        Share {
+            forward_s: computed.forward_s + out,
+            input_s: computed.input_s + back,
+            update_s: self.updated(own.trained.experts),
+            parameters: own.parameters.experts,
+            gathered: own.gathered.1,
+            trained: own.trained.experts,
+            ..computed
+        }
+    }
+
+    /// Seconds in which a rank updates parameters. The fullest stage takes as long as an estimate says, others in proportion.
+    fn updated(&self, parameters: f64) -> f64 {
+        let (whole, update_s) = self.updates;
+        if whole > 0.0 { update_s * parameters / whole } else { 0.0 }
+    }
+
+    fn own(&self, block: Block) -> Own {
+        let (model, job) = (self.setting.model, self.setting.job);
+        let parameters = Held::of(model, job, &[block]);
+        let adapters = job.adapters.map(|_| trained(model, job, &[block]));
+        // Of adapters beside frozen parameters that are not divided, only these are gathered.
+        let gathered = job.gathered_bytes(match adapters {
+            Some(adapters) if job.zero < 3 => adapters,
+            _ => parameters,
+        });
+        Own { parameters, trained: adapters.unwrap_or(parameters), gathered }
     }
 }
 
@@ -215,7 +263,8 @@ impl<C: Costs> Setting<'_, C> {
         if job.zero < 3 || job.pipeline > 1 || job.adapters.is_some() || whole <= 0.0 {
             return [0.0; 2];
         }
-        let [gathers, reduces] = self.of_units(held).map(|seconds| part * seconds / whole);
+        let [gathers, reduces] =
+            [self.gathers(held), self.reduces(held)].map(|seconds| part * seconds / whole);
         let gathers = if job.overlap.parameters { gathers } else { 0.0 };
         [gathers, gathers + if job.overlap.gradients { reduces } else { 0.0 }]
     }

@@ -1,10 +1,10 @@
 //! Gradients and parameters among data-parallel ranks.
 
 use crate::adapters::trained;
+use crate::held::Held;
 use crate::job::Job;
 use crate::layer::Setting;
 use crate::machine::{Collective, Costs, Group};
-use crate::model::Model;
 use crate::offload::HostUpdate;
 use crate::parameters::converted_once;
 use crate::stages::{Block, divide};
@@ -22,172 +22,111 @@ pub struct Exchange {
     pub copies_s: f64,
 }
 
-/// Parameters on one rank of the stage that has most of them.
-#[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct Held {
-    /// Those without experts.
-    pub dense: f64,
-    /// Those of experts.
-    pub experts: f64,
-    /// Of those without experts, the ones of linear layers whose products have 8 or 4 bits.
-    pub narrow: f64,
-    /// The same of those of experts.
-    pub narrow_experts: f64,
-}
-
-impl Held {
-    /// All of them.
-    pub(crate) fn all(&self) -> f64 {
-        self.dense + self.experts
-    }
-
-    /// Parameters of a stage with these blocks.
-    pub fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
-        let tensor = f64::from(job.tensor);
-        let narrow = job.precision.converts();
-        let mut held = Self::default();
-        for block in blocks {
-            match *block {
-                Block::Embedding => held.dense += job.rank_table(model) as f64,
-                Block::Output => {
-                    // Tied tables on one stage are one table.
-                    if !(model.tied && (job.pipeline == 1 || blocks.contains(&Block::Embedding))) {
-                        held.dense += job.rank_table(model) as f64;
-                    }
-                    let joining = model.joining_parameters() as f64 / tensor;
-                    held.add(f64::from(model.prediction_layers) * joining, 0.0, narrow);
-                }
-                Block::Layer(number) => {
-                    let experts = model.has_experts(number.min(model.layers - 1));
-                    let router = if experts { model.router_parameters() } else { 0 };
-                    let linear = model.rank_parameters(experts, u64::from(job.tensor)) - router;
-                    let routed = if experts {
-                        model.expert_parameters() as f64 / f64::from(job.expert * job.expert_tensor)
-                    } else {
-                        0.0
-                    };
-                    held.dense += router as f64;
-                    held.add(linear as f64, routed, narrow && !job.is_wide(model, number));
-                }
-            }
-        }
-        held
-    }
-
-    /// That of two with more parameters; the first of equal ones.
-    pub(crate) fn larger(self, other: Self) -> Self {
-        if other.all() > self.all() { other } else { self }
-    }
-
-    /// Adds parameters of linear layers.
-    fn add(&mut self, dense: f64, experts: f64, narrow: bool) {
-        self.dense += dense;
-        self.experts += experts;
-        if narrow {
-            self.narrow += dense;
-            self.narrow_experts += experts;
-        }
-    }
+/// Times of the collectives of a step alone, in seconds.
+struct Traffic {
+    /// If all were exposed.
+    whole_s: f64,
+    /// What is exposed.
+    exposed_s: f64,
 }
 
 impl<C: Costs> Setting<'_, C> {
-    /// The exchanges of a step whose micro-batches take `backward_s` in the backward pass and `step_s` in all.
+    /// The exchanges of a step whose micro-batches take `backward_s` in the backward pass and `step_s` in all, on a rank with
+    /// the parameters `held`.
     pub(crate) fn exchange(&self, held: Held, backward_s: f64, step_s: f64) -> Exchange {
-        let job = self.job;
-        let held = if job.adapters.is_some() && job.zero < 3 { self.trained() } else { held };
-        let dense = self.replicas();
-        let experts = Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.domain());
-        let gradient = f64::from(job.gradient_bytes);
-        let both = |collective, bytes: f64, groups: (Group, Group)| {
-            self.collective(collective, held.dense * bytes, groups.0)
-                + self.collective(collective, held.experts * bytes, groups.1)
-        };
-        let gather = |groups: (Group, Group)| {
-            let (dense, experts) = job.gathered_bytes(held);
-            self.collective(Collective::AllGather, dense, groups.0)
-                + self.collective(Collective::AllGather, experts, groups.1)
-        };
-        let exposed = |overlaps: bool| if overlaps { self.software.data_exposed } else { 1.0 };
-        // What is exposed of an exchange that hides behind `behind` seconds of computing.
-        let hide = |seconds: f64, overlaps: bool, behind: f64| {
-            (seconds * exposed(overlaps)).max(if overlaps { seconds - behind } else { 0.0 })
-        };
-        if job.adapters.is_some() && job.zero >= 3 {
-            // Frozen parameters have no gradients and no update; ZeRO-3 gathers them all the same.
-            // In a pipeline, parameters stay gathered, and gradients are reduced once.
-            let (every, gathers) =
-                if job.pipeline > 1 { (1.0, 1.0) } else { (f64::from(job.micro_batches), 2.0) };
-            let gathered = gathers * every * gather((self.shards(), experts));
-            let adapters = self.trained();
-            let reduced = every
-                * (self.collective(Collective::ReduceScatter, adapters.dense * gradient, self.shards())
-                    + self.collective(Collective::ReduceScatter, adapters.experts * gradient, experts));
-            let HostUpdate { update_s, copies_s } = self.update(adapters);
-            return Exchange {
-                whole_s: gathered + reduced,
-                exposed_s: hide(gathered, job.overlap.parameters, step_s)
-                    + hide(reduced, job.overlap.gradients, backward_s * every),
-                update_s,
-                copies_s,
-            };
-        }
-        let HostUpdate { update_s, copies_s } = self.update(held);
+        let adapters = self.job.adapters.is_some();
+        let trained = if adapters { self.trained() } else { held };
         let shared_s = self.shared_table();
-        if job.zero >= 3 {
-            // Every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
-            // pipeline, parameters stay gathered, and gradients are reduced once.
-            let [gathers, reduces] = self.of_units(held);
-            let (gathered, times) =
-                if job.pipeline > 1 { (gathers, 1.0) } else { (2.0 * gathers, f64::from(job.micro_batches)) };
-            // Ranks that hold the same part sum its gradients (HSDP).
-            let across = self.sums_of_parts(held);
-            let (gathered, reduced) = (gathered * times, reduces * times + across);
-            let whole_s = gathered + reduced;
-            // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
-            let least = whole_s / times / f64::from(self.model.layers.max(1));
-            let part = self.software.sharded_exposed.unwrap_or(self.software.data_exposed);
-            let of = |overlaps: bool, seconds: f64| if overlaps { [seconds, 0.0] } else { [0.0, seconds] };
-            let [gathers, reduces] =
-                [of(job.overlap.parameters, gathered), of(job.overlap.gradients, reduced)];
-            let [overlapping, apart] = [0, 1].map(|at| gathers[at] + reduces[at]);
-            // Computing hides no more than it takes.
-            let beyond = apart + (overlapping - step_s).max(0.0);
-            let exposed_s = (overlapping * part + apart).max(beyond).max(least) + shared_s;
-            return Exchange { whole_s: whole_s + shared_s, exposed_s, update_s, copies_s };
-        }
-        if job.zero == 0 {
-            let whole_s = both(Collective::AllReduce, gradient, (dense, experts));
-            let exposed_s = hide(whole_s, job.overlap.gradients, backward_s) + shared_s;
-            return Exchange { whole_s: whole_s + shared_s, exposed_s, update_s, copies_s };
-        }
+        let Traffic { whole_s, exposed_s } = match self.job.zero {
+            0 => self.summed(trained, backward_s),
+            1 | 2 => self.divided(trained, backward_s),
+            _ if adapters => self.frozen_units(held, trained, backward_s, step_s),
+            _ => self.units(held, step_s),
+        };
+        let HostUpdate { update_s, copies_s } = self.update(trained);
+        Exchange { whole_s: whole_s + shared_s, exposed_s: exposed_s + shared_s, update_s, copies_s }
+    }
+
+    /// Without ZeRO: all ranks sum all gradients.
+    fn summed(&self, held: Held, backward_s: f64) -> Traffic {
+        let gradients = self.gradient_bytes(held);
+        let whole_s = self.both(Collective::AllReduce, gradients, (self.replicas(), self.expert_replicas()));
+        Traffic { whole_s, exposed_s: self.exposed(whole_s, self.job.overlap.gradients, backward_s) }
+    }
+
+    /// ZeRO-1 and ZeRO-2: each rank gets its part of the sum of gradients, and all gather the updated parameters.
+    fn divided(&self, held: Held, backward_s: f64) -> Traffic {
+        let job = self.job;
         // ZeRO-2 keeps only its part of the sum of gradients, so every micro-batch reduces its own.
         let times = if job.zero == 2 { f64::from(job.micro_batches) } else { 1.0 };
-        let reduces = both(Collective::ReduceScatter, gradient, (self.shards(), experts));
-        let gradients = times * (reduces + self.sums_of_parts(held));
-        let parameters = gather((self.shards(), experts));
-        Exchange {
-            whole_s: gradients + parameters + shared_s,
-            exposed_s: hide(gradients, job.overlap.gradients, backward_s * times)
-                + hide(parameters, job.overlap.parameters, backward_s / 2.0)
-                + shared_s,
-            update_s,
-            copies_s,
+        let gradients = times * (self.reduces(held) + self.sums_of_parts(held));
+        let parameters = self.gathers(held);
+        Traffic {
+            whole_s: gradients + parameters,
+            exposed_s: self.exposed(gradients, job.overlap.gradients, backward_s * times)
+                + self.exposed(parameters, job.overlap.parameters, backward_s / 2.0),
         }
     }
 
-    /// Seconds in which the units of ZeRO-3 are gathered once, and in which their gradients are reduced once.
-    pub(crate) fn of_units(&self, held: Held) -> [f64; 2] {
+    /// ZeRO-3: every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
+    /// pipeline, parameters stay gathered, and gradients are reduced once.
+    fn units(&self, held: Held, step_s: f64) -> Traffic {
         let job = self.job;
-        let experts = Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.domain());
-        let of = |collective, dense: f64, routed: f64| {
-            self.collective(collective, dense, self.shards()) + self.collective(collective, routed, experts)
-        };
-        let (dense, routed) = job.gathered_bytes(held);
-        let gradient = f64::from(job.gradient_bytes);
-        [
-            of(Collective::AllGather, dense, routed),
-            of(Collective::ReduceScatter, held.dense * gradient, held.experts * gradient),
-        ]
+        let (gathers, reduces) = (self.gathers(held), self.reduces(held));
+        let (gathered, times) =
+            if job.pipeline > 1 { (gathers, 1.0) } else { (2.0 * gathers, f64::from(job.micro_batches)) };
+        // Ranks that hold the same part sum its gradients (HSDP).
+        let across = self.sums_of_parts(held);
+        let (gathered, reduced) = (gathered * times, reduces * times + across);
+        let whole_s = gathered + reduced;
+        // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
+        let least = whole_s / times / f64::from(self.model.layers.max(1));
+        let part = self.software.sharded_exposed.unwrap_or(self.software.data_exposed);
+        let of = |overlaps: bool, seconds: f64| if overlaps { [seconds, 0.0] } else { [0.0, seconds] };
+        let [gathers, reduces] = [of(job.overlap.parameters, gathered), of(job.overlap.gradients, reduced)];
+        let [overlapping, apart] = [0, 1].map(|at| gathers[at] + reduces[at]);
+        // Computing hides no more than it takes.
+        let beyond = apart + (overlapping - step_s).max(0.0);
+        Traffic { whole_s, exposed_s: (overlapping * part + apart).max(beyond).max(least) }
+    }
+
+    /// ZeRO-3 of frozen parameters, which are gathered all the same, with adapters, which alone have gradients.
+    fn frozen_units(&self, held: Held, adapters: Held, backward_s: f64, step_s: f64) -> Traffic {
+        let job = self.job;
+        // In a pipeline, parameters stay gathered, and gradients are reduced once.
+        let (every, times) = if job.pipeline > 1 { (1.0, 1.0) } else { (f64::from(job.micro_batches), 2.0) };
+        let (gathered, reduced) = (times * every * self.gathers(held), every * self.reduces(adapters));
+        Traffic {
+            whole_s: gathered + reduced,
+            exposed_s: self.exposed(gathered, job.overlap.parameters, step_s)
+                + self.exposed(reduced, job.overlap.gradients, backward_s * every),
+        }
+    }
+
+    /// Seconds in which the ranks that divide parameters gather them once.
+    pub(crate) fn gathers(&self, held: Held) -> f64 {
+        self.both(Collective::AllGather, self.job.gathered_bytes(held), self.divisions())
+    }
+
+    /// Seconds in which they reduce gradients once, so that each has the sum of its part.
+    pub(crate) fn reduces(&self, held: Held) -> f64 {
+        self.both(Collective::ReduceScatter, self.gradient_bytes(held), self.divisions())
+    }
+
+    /// Bytes of gradients: without experts, and of experts.
+    fn gradient_bytes(&self, held: Held) -> (f64, f64) {
+        let each = f64::from(self.job.gradient_bytes);
+        (held.dense * each, held.experts * each)
+    }
+
+    /// What is exposed of an exchange that takes `seconds`, if it overlaps with `behind` seconds of computing.
+    fn exposed(&self, seconds: f64, overlaps: bool, behind: f64) -> f64 {
+        if overlaps { (seconds * self.software.data_exposed).max(seconds - behind) } else { seconds }
+    }
+
+    /// Seconds of a collective of all but experts, and of one of experts.
+    fn both(&self, collective: Collective, bytes: (f64, f64), groups: (Group, Group)) -> f64 {
+        self.collective(collective, bytes.0, groups.0) + self.collective(collective, bytes.1, groups.1)
     }
 
     fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64 {
@@ -235,6 +174,12 @@ impl<C: Costs> Setting<'_, C> {
         Group::strided(self.job.replicas(), self.job.tensor, self.domain())
     }
 
+    /// Ranks that hold the same experts.
+    fn expert_replicas(&self) -> Group {
+        let job = self.job;
+        Group::strided(job.expert_replicas(), job.expert * job.expert_tensor, self.domain())
+    }
+
     /// Whether fewer ranks than have copies divide one of them.
     fn hybrid(&self) -> bool {
         self.job.shard_group < self.job.replicas()
@@ -243,6 +188,11 @@ impl<C: Costs> Setting<'_, C> {
     /// Ranks that divide what ZeRO divides.
     fn shards(&self) -> Group {
         Group::strided(self.job.shard_group.min(self.job.replicas()), self.job.tensor, self.domain())
+    }
+
+    /// The same, and ranks that divide what ZeRO divides of experts.
+    fn divisions(&self) -> (Group, Group) {
+        (self.shards(), self.expert_replicas())
     }
 
     /// Ranks that hold the same part.
@@ -256,14 +206,9 @@ impl<C: Costs> Setting<'_, C> {
     fn update(&self, held: Held) -> HostUpdate {
         let job: &Job = self.job;
         let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + f64::from(job.gradient_bytes);
-        let (dense, experts) = if job.zero >= 1 {
-            (f64::from(job.shard_group.min(job.replicas())), f64::from(job.expert_replicas()))
-        } else {
-            (1.0, 1.0)
-        };
-        let updated = held.dense / dense.max(1.0) + held.experts / experts.max(1.0);
-        let (dense_bytes, expert_bytes) = job.gathered_bytes(held);
-        let written = dense_bytes / dense.max(1.0) + expert_bytes / experts.max(1.0);
+        let updated = held.divided(job).all();
+        let ((dense_bytes, expert_bytes), (dense, experts)) = (job.gathered_bytes(held), job.shares());
+        let written = dense_bytes / dense + expert_bytes / experts;
         let converted = converted_once(job, &self.software.memory, held);
         // Gradients are set to zero for the next step; those that a rank updates are read for their norm before.
         let held = if job.zero >= 2 { updated } else { held.all() };

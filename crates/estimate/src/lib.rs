@@ -12,6 +12,7 @@
 //! - `recompute`: what parts of a layer take if the backward pass computes them again;
 //! - [`stages`]: layers divided among the stages of a pipeline, and the time of GPipe, 1F1B and interleaving;
 //! - [`schedule`]: schedules that divide the backward pass or go both ways: their orders, executed;
+//! - `held`: how many parameters a rank holds, and `parameters`: their types and bytes;
 //! - [`exchange`]: gradients and parameters among data-parallel ranks;
 //! - [`step`]: all of this put together, and where the time goes;
 //! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
@@ -33,6 +34,7 @@ mod adapters;
 pub mod blocks;
 pub mod check;
 pub mod exchange;
+mod held;
 pub mod job;
 mod kept;
 pub mod layer;

@@ -5,7 +5,7 @@
 //! then, in others the gradients of a layer.
 
 use crate::adapters::trained;
-use crate::exchange::Held;
+use crate::held::Held;
 use crate::job::{ELEMENT, Job, Schedule};
 use crate::kept::{Kept, kept_by_chunk};
 use crate::memory_software::MemorySoftware;
@@ -172,7 +172,7 @@ struct States {
 /// optimizer's states, stage 2 gradients too, stage 3 weights too.
 fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, blocks: &[Block]) -> States {
     let all = held.all();
-    let part = divided_by_zero(job, held);
+    let part = held.divided(job);
     let divided = part.all();
     let at = |stage: u8| if job.zero >= stage { divided } else { all };
     let gradient = f64::from(job.gradient_bytes);
@@ -191,7 +191,7 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     };
     if job.adapters.is_some() {
         let trained = trained(model, job, blocks);
-        let trained_part = divided_by_zero(job, trained).all();
+        let trained_part = trained.divided(job).all();
         let trained = trained.all();
         return States {
             weights: weights + ELEMENT * trained,
@@ -221,21 +221,6 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
         gathered,
         // The host has the parameters in 32 bits in any case, and copies of their gradients.
         host: (moments(job) + MASTER + HOST_GRADIENT) * at(1) * job.offload.optimizer,
-    }
-}
-
-/// What each rank has of parameters that ZeRO divides.
-fn divided_by_zero(job: &Job, held: Held) -> Held {
-    if job.zero == 0 {
-        return held;
-    }
-    let dense = f64::from(job.shard_group.min(job.replicas()).max(1));
-    let experts = f64::from(job.expert_replicas());
-    Held {
-        dense: held.dense / dense,
-        experts: held.experts / experts,
-        narrow: held.narrow / dense,
-        narrow_experts: held.narrow_experts / experts,
     }
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Tables of tokens, the output layer, routers and norms keep 16 bits.
 
-use crate::exchange::Held;
+use crate::held::Held;
 use crate::job::{ELEMENT, Job, Precision};
 use crate::memory_software::MemorySoftware;
 

@@ -3,7 +3,7 @@
 use crate::check::{check, most_offloaded};
 use crate::job::{Job, Offload, Overlap, Recompute, Schedule, Split};
 use crate::machine::{Cluster, Costs, Software};
-use crate::memory::Memory;
+use crate::memory::{Memory, memory};
 use crate::model::Model;
 use crate::step::{Step, estimate};
 use serde::Deserialize;
@@ -88,25 +88,34 @@ pub struct Found {
     pub fitting: usize,
 }
 
+/// What is searched, and on what.
+pub struct Request<'a, C> {
+    /// The model.
+    pub model: &'a Model,
+    /// What does not vary: sequence, precision, overlaps.
+    pub base: &'a Job,
+    /// What varies.
+    pub space: &'a Space,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// The constants of training software.
+    pub software: &'a Software,
+    /// Times of kernels and collectives.
+    pub costs: &'a C,
+    /// Memory that a rank may take.
+    pub capacity: Capacity,
+    /// How many candidates to return.
+    pub keep: usize,
+}
+
 /// Searches all configurations: tensor parallelism within an NVLink domain, pipelines with one or more chunks a stage,
 /// context parallelism, experts over any ranks of a stage, micro-batches of powers of two, with and without recomputation, and
 /// with what the space offloads.
 ///
-/// `base` has what does not vary: sequence, precision, overlaps. `memory` says how many bytes the fullest rank of a job needs,
-/// of which there are `capacity`. The best `keep` candidates are returned; equally good ones in the order of fewer tensor-
-/// parallel, then fewer pipeline-parallel ranks.
-#[expect(clippy::too_many_arguments, reason = "model, job, cluster, software and the space")]
-pub fn search<C: Costs>(
-    model: &Model,
-    base: &Job,
-    space: &Space,
-    cluster: Cluster,
-    software: &Software,
-    costs: &C,
-    memory: impl Fn(&Job) -> Memory,
-    capacity: Capacity,
-    keep: usize,
-) -> Found {
+/// Returns the best candidates that fit; equally good ones in the order of fewer tensor-parallel, then fewer
+/// pipeline-parallel ranks.
+pub fn search<C: Costs>(request: &Request<'_, C>) -> Found {
+    let Request { model, base, space, cluster, software, costs, capacity, keep } = *request;
     let mut found = Found::default();
     let score = |step: &Step| {
         let seconds = step.seconds();
@@ -114,7 +123,7 @@ pub fn search<C: Costs>(
     };
     visit(model, base, space, cluster, |job| {
         found.possible += 1;
-        let needed = memory(&job);
+        let needed = memory(model, &job, &software.memory);
         let bytes = needed.total();
         if !capacity.fits(&needed) {
             let first = found.smallest.as_ref().is_none_or(|(_, least)| bytes < *least);

@@ -1,7 +1,8 @@
 //! A step of training, and where its time goes.
 
 use crate::activations::Treatment;
-use crate::exchange::{Exchange, Held};
+use crate::exchange::Exchange;
+use crate::held::Held;
 use crate::job::{Job, Precision};
 use crate::layer::{Layer, Pass, Setting};
 use crate::machine::{Cluster, Collective, Costs, Group, Product, Software};

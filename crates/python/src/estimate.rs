@@ -9,7 +9,7 @@ use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_estimate::schedule::order::{Piece, Turn};
 use syncline_estimate::schedule::run::{ChunkTimes, timeline};
 use syncline_estimate::schedule::{Place, places};
-use syncline_estimate::search::{Capacity, Space, search};
+use syncline_estimate::search::{Capacity, Request, Space, search};
 use syncline_estimate::{
     Cluster, Job, Measured, Memory, MemorySoftware, Model, Software, Step, blocks, check, estimate, memory,
     memory_by_stage, profile,
@@ -244,16 +244,22 @@ fn search_parallel<'py>(
     let cluster: Cluster = read(&setting.3)?;
     let software = constants(&setting.4, framework, cluster)?;
     let costs = measured(&machine.0, &machine.1, machine.2, &machine.3, &base).map_err(refused)?;
-    let needs = software.memory;
     let found = py.detach(|| {
-        let bytes = |job: &Job| memory(&model, job, &needs);
-        let capacity = Capacity { device: capacity.0, host: capacity.1 };
-        search(&model, &base, &space, cluster, &software, &costs, bytes, capacity, keep)
+        search(&Request {
+            model: &model,
+            base: &base,
+            space: &space,
+            cluster,
+            software: &software,
+            costs: &costs,
+            capacity: Capacity { device: capacity.0, host: capacity.1 },
+            keep,
+        })
     });
     let text = |job: &Job| serde_json::to_string(job).map_err(|error| PyValueError::new_err(problem(&error)));
     let mut best = Vec::new();
     for each in &found.best {
-        let bytes = memory(&model, &each.job, &needs);
+        let bytes = memory(&model, &each.job, &software.memory);
         let parts = step_parts(py, &each.step)?;
         parts.set_item("computing", each.step.computing_s + each.step.update_s)?;
         best.push((text(&each.job)?, parts, memory_parts(py, &bytes)?));

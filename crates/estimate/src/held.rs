@@ -1,0 +1,94 @@
+//! How many parameters a rank holds of some blocks of the model.
+
+use crate::job::Job;
+use crate::model::Model;
+use crate::stages::Block;
+
+/// Parameters on one rank.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub(crate) struct Held {
+    /// Those without experts.
+    pub(crate) dense: f64,
+    /// Those of experts.
+    pub(crate) experts: f64,
+    /// Of those without experts, the ones of linear layers whose products have 8 or 4 bits.
+    pub(crate) narrow: f64,
+    /// The same of those of experts.
+    pub(crate) narrow_experts: f64,
+}
+
+impl Held {
+    /// All of them.
+    pub(crate) fn all(&self) -> f64 {
+        self.dense + self.experts
+    }
+
+    /// Parameters of a stage with these blocks.
+    pub(crate) fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
+        let tensor = f64::from(job.tensor);
+        let narrow = job.precision.converts();
+        let mut held = Self::default();
+        for block in blocks {
+            match *block {
+                Block::Embedding => held.dense += job.rank_table(model) as f64,
+                Block::Output => {
+                    // Tied tables on one stage are one table.
+                    if !(model.tied && (job.pipeline == 1 || blocks.contains(&Block::Embedding))) {
+                        held.dense += job.rank_table(model) as f64;
+                    }
+                    let joining = model.joining_parameters() as f64 / tensor;
+                    held.add(f64::from(model.prediction_layers) * joining, 0.0, narrow);
+                }
+                Block::Layer(number) => {
+                    let experts = model.has_experts(number.min(model.layers - 1));
+                    let router = if experts { model.router_parameters() } else { 0 };
+                    let linear = model.rank_parameters(experts, u64::from(job.tensor)) - router;
+                    let routed = if experts {
+                        model.expert_parameters() as f64 / f64::from(job.expert * job.expert_tensor)
+                    } else {
+                        0.0
+                    };
+                    held.dense += router as f64;
+                    held.add(linear as f64, routed, narrow && !job.is_wide(model, number));
+                }
+            }
+        }
+        held
+    }
+
+    /// What a rank has of these if ZeRO divides them.
+    pub(crate) fn divided(self, job: &Job) -> Self {
+        let (dense, experts) = job.shares();
+        Self {
+            dense: self.dense / dense,
+            experts: self.experts / experts,
+            narrow: self.narrow / dense,
+            narrow_experts: self.narrow_experts / experts,
+        }
+    }
+
+    /// That of two with more parameters; the first of equal ones.
+    pub(crate) fn larger(self, other: Self) -> Self {
+        if other.all() > self.all() { other } else { self }
+    }
+
+    /// Adds parameters of linear layers.
+    fn add(&mut self, dense: f64, experts: f64, narrow: bool) {
+        self.dense += dense;
+        self.experts += experts;
+        if narrow {
+            self.narrow += dense;
+            self.narrow_experts += experts;
+        }
+    }
+}
+
+impl Job {
+    /// Parts into which ZeRO divides optimizer states: of all parameters but experts, and of experts.
+    pub(crate) fn shares(&self) -> (f64, f64) {
+        if self.zero == 0 {
+            return (1.0, 1.0);
+        }
+        (f64::from(self.shard_group.min(self.replicas()).max(1)), f64::from(self.expert_replicas()))
+    }
+}
