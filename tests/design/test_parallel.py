@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
+import time
 from dataclasses import replace
 
 import pytest
@@ -59,6 +63,17 @@ def test_all_configurations_are_tried():
     )
     found = search(asked)
     assert (found.possible, found.fitting, len(found.best)) == (count, count, count)
+
+
+def test_ctrl_c_ends_a_search_soon():
+    deep = {**LLAMA_70B, "num_hidden_layers": 960}
+    schedules = ("1f1b", "zb-h1", "zb-v", "dualpipe", "dualpipe-v")
+    long = request(deep, schedules=schedules, offload=("activations", "optimizer"), variants=True)
+    begun = time.monotonic()
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        search(long)
+    assert time.monotonic() - begun < 2
 
 
 def test_configurations_are_sorted_and_are_what_single_estimates_say():

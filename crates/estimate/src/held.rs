@@ -27,6 +27,7 @@ impl Held {
     pub(crate) fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
         let tensor = f64::from(job.tensor);
         let narrow = job.precision.converts();
+        let layers = [false, true].map(|experts| LayerParameters::of(model, job, experts));
         let mut held = Self::default();
         for block in blocks {
             match *block {
@@ -40,16 +41,11 @@ impl Held {
                     held.add(f64::from(model.prediction_layers) * joining, 0.0, narrow);
                 }
                 Block::Layer(number) => {
+                    // Layers of multi-token prediction are like the last layer.
                     let experts = model.has_experts(number.min(model.layers - 1));
-                    let router = if experts { model.router_parameters() } else { 0 };
-                    let linear = model.rank_parameters(experts, u64::from(job.tensor)) - router;
-                    let routed = if experts {
-                        model.expert_parameters() as f64 / f64::from(job.expert * job.expert_tensor)
-                    } else {
-                        0.0
-                    };
-                    held.dense += router as f64;
-                    held.add(linear as f64, routed, narrow && !job.is_wide(model, number));
+                    let LayerParameters { router, linear, routed } = layers[usize::from(experts)];
+                    held.dense += router;
+                    held.add(linear, routed, narrow && !job.is_wide(model, number));
                 }
             }
         }
@@ -79,6 +75,29 @@ impl Held {
         if narrow {
             self.narrow += dense;
             self.narrow_experts += experts;
+        }
+    }
+}
+
+/// Parameters of a layer on one rank.
+#[derive(Clone, Copy)]
+struct LayerParameters {
+    router: f64,
+    /// Those of other products without experts.
+    linear: f64,
+    /// Those of experts.
+    routed: f64,
+}
+
+impl LayerParameters {
+    /// Those of a layer with experts, or without.
+    fn of(model: &Model, job: &Job, experts: bool) -> Self {
+        let router = if experts { model.router_parameters() } else { 0 };
+        let routed = if experts { model.expert_parameters() as f64 } else { 0.0 };
+        Self {
+            router: router as f64,
+            linear: (model.rank_parameters(experts, u64::from(job.tensor)) - router) as f64,
+            routed: routed / f64::from(job.expert * job.expert_tensor),
         }
     }
 }

@@ -43,7 +43,8 @@ pub struct Memory {
     pub buffers: u64,
     /// The driver's context.
     pub context: u64,
-    /// Activations and states of the optimizer in the host's memory, beside all other kinds, which are the accelerator's.
+    /// Activations and states of the optimizer in the host's memory, beside all other kinds, which are the accelerator's. Of the
+    /// fullest rank, as [`memory`] has it: the most that any rank has there.
     pub host: u64,
 }
 
@@ -75,11 +76,14 @@ impl Memory {
     }
 }
 
-/// The memory of the fullest rank. The job must be one that [`crate::check::check`] accepts.
+/// The memory of the fullest rank, and the most that any rank has in the host's memory: that may be another rank, because early
+/// stages keep more micro-batches. The job must be one that [`crate::check::check`] accepts.
 pub fn memory(model: &Model, job: &Job, software: &MemorySoftware) -> Memory {
     let stages = memory_by_stage(model, job, software);
+    let host = stages.iter().map(|stage| stage.host).max().unwrap_or_default();
     // The earliest of equal stages.
-    stages.into_iter().rev().max_by_key(Memory::total).unwrap_or_default()
+    let fullest = stages.into_iter().rev().max_by_key(Memory::total).unwrap_or_default();
+    Memory { host, ..fullest }
 }
 
 /// The memory of a rank of each stage.
@@ -201,18 +205,18 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
             host: 0.0,
         };
     }
-    let (unit, _) = gathered(model, job, blocks, |held| held.all());
+    let unit = || gathered(model, job, blocks, |held| held.all()).0;
     let copy = f64::from(software.gradient_copy_bytes);
     let has_master = job.zero < 3 || !software.gathers_from_master;
     let optimizer = moments(job) + if has_master { MASTER } else { 0.0 };
     let gathered = match job.zero {
         0 | 1 => 0.0,
-        2 => gradient * unit,
+        2 => gradient * unit(),
         // FSDP in a pipeline keeps a stage's parameters gathered (`reshard_after_forward` off in torchtitan), and sums whole
         // gradients over micro-batches before it reduces them (`unsharded_accumulated_grad`).
         _ if job.pipeline > 1 => parameter_bytes(held) + gradient * all,
         // One unit computes, the next one is on its way; gradients are converted before they are reduced.
-        _ => gathered(model, job, blocks, parameter_bytes).1 + (ELEMENT + gradient) * unit,
+        _ => gathered(model, job, blocks, parameter_bytes).1 + (ELEMENT + gradient) * unit(),
     };
     States {
         weights,

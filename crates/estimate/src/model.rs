@@ -122,7 +122,7 @@ impl Model {
     /// Whether a layer has experts.
     pub fn has_experts(&self, layer: u32) -> bool {
         self.experts.is_some_and(|experts| {
-            layer >= experts.dense_layers && (layer + 1).is_multiple_of(experts.every.max(1))
+            layer >= experts.dense_layers && (experts.every < 2 || (layer + 1).is_multiple_of(experts.every))
         })
     }
 

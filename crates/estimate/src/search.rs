@@ -7,6 +7,7 @@ use crate::memory::{Memory, memory};
 use crate::model::Model;
 use crate::step::{Step, estimate};
 use serde::Deserialize;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What may vary.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -106,6 +107,8 @@ pub struct Request<'a, C> {
     pub capacity: Capacity,
     /// How many candidates to return.
     pub keep: usize,
+    /// Set to true to end the search; what it has found by then is returned.
+    pub stop: &'a AtomicBool,
 }
 
 /// Searches all configurations: tensor parallelism within an NVLink domain, pipelines with one or more chunks a stage,
@@ -115,13 +118,16 @@ pub struct Request<'a, C> {
 /// Returns the best candidates that fit; equally good ones in the order of fewer tensor-parallel, then fewer
 /// pipeline-parallel ranks.
 pub fn search<C: Costs>(request: &Request<'_, C>) -> Found {
-    let Request { model, base, space, cluster, software, costs, capacity, keep } = *request;
+    let Request { model, base, space, cluster, software, costs, capacity, keep, stop } = *request;
     let mut found = Found::default();
     let score = |step: &Step| {
         let seconds = step.seconds();
         if space.waiting < 1.0 && seconds.is_finite() { step.weighted(space.waiting) } else { seconds }
     };
     visit(model, base, space, cluster, |job| {
+        if stop.load(Ordering::Relaxed) || !check(model, &job).is_empty() {
+            return;
+        }
         found.possible += 1;
         let needed = memory(model, &job, &software.memory);
         let bytes = needed.total();
@@ -158,7 +164,7 @@ pub fn search<C: Costs>(request: &Request<'_, C>) -> Found {
     found
 }
 
-/// Visits all configurations that the model and the batch allow.
+/// Visits all configurations of which ranks, layers and batch are multiples.
 fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor: impl FnMut(Job)) {
     let batches: Vec<u32> = (0..=space.micro_batch.max(1).ilog2())
         .map(|power| 1 << power)
@@ -192,11 +198,7 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
                         let divided = Job { split, ..divided.clone() };
                         for job in with_experts(model, &divided) {
                             for &micro_batch in &batches {
-                                batched(model, &job, space, micro_batch, |job| {
-                                    if check(model, &job).is_empty() {
-                                        visitor(job);
-                                    }
-                                });
+                                batched(model, &job, space, micro_batch, &mut visitor);
                             }
                         }
                     }

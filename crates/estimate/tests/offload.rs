@@ -91,6 +91,15 @@ fn each_micro_batch_in_flight_has_layers_in_the_hosts_memory() {
     assert!(kept(&plain) - kept(&ordered) >= 2 * LAYER);
 }
 
+/// Logits make the last stage the fullest one, and the first stage keeps two micro-batches.
+#[test]
+fn the_fullest_memory_of_a_host_may_be_that_of_another_stage() {
+    let model = Model { vocab: 1 << 16, ..model() };
+    let job = Job { pipeline: 2, micro_batches: 8, ..with(layers(2)) };
+    let found = memory(&model, &job, &SOFTWARE);
+    assert_eq!((found.stage, found.host), (1, 2 * 2 * LAYER));
+}
+
 /// In 16 bits: norms have inputs of `h`, the product of queries, keys and values too, attention has three of `h`, the product
 /// after it one.
 #[test]

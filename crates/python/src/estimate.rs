@@ -1,7 +1,8 @@
 //! Estimates of training steps.
 
 use crate::errors::{problem, to_python};
-use pyo3::exceptions::PyValueError;
+use crate::watch::{Listeners, watched};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
@@ -229,7 +230,7 @@ type Searched<'py> = (Vec<Candidate<'py>>, usize, usize, Option<(String, u64)>);
 /// The fastest parallel configurations of a model. `setting` is model, job, space, cluster and software, each as JSON, as the
 /// types of the crate `estimate` say; `machine` the text and name of a file of kernel models, the ratio of memory rates, and
 /// NCCL's machine as JSON. `framework` decides what memory software needs, of which there are `capacity` bytes on the accelerator
-/// and for it on the host.
+/// and for it on the host. Ctrl-C ends it.
 #[pyfunction]
 fn search_parallel<'py>(
     py: Python<'py>,
@@ -244,8 +245,8 @@ fn search_parallel<'py>(
     let cluster: Cluster = read(&setting.3)?;
     let software = constants(&setting.4, framework, cluster)?;
     let costs = measured(&machine.0, &machine.1, machine.2, &machine.3, &base).map_err(refused)?;
-    let found = py.detach(|| {
-        search(&Request {
+    let (found, interrupted) = watched(py, &Listeners::default(), |stop, _| {
+        Ok(search(&Request {
             model: &model,
             base: &base,
             space: &space,
@@ -254,8 +255,12 @@ fn search_parallel<'py>(
             costs: &costs,
             capacity: Capacity { device: capacity.0, host: capacity.1 },
             keep,
-        })
-    });
+            stop,
+        }))
+    })?;
+    if interrupted {
+        return Err(PyKeyboardInterrupt::new_err(()));
+    }
     let text = |job: &Job| serde_json::to_string(job).map_err(|error| PyValueError::new_err(problem(&error)));
     let mut best = Vec::new();
     for each in &found.best {
