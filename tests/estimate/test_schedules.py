@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -76,6 +77,48 @@ def test_few_micro_batches_do_not_wait_for_ever(batches):
             count = stages * (2 if schedule == "zb-v" else 1)
             found, _ = timeline(schedule, stages, batches, [(1, 1, 1)] * count)
             assert found == run(schedule, stages, batches, lambda *_: 1)[0]
+
+
+def plain(schedule, stages, batches, parts):
+    return {**job("1f1b", stages, batches), "schedule": schedule, "virtual_stages": parts}
+
+
+@pytest.mark.parametrize(
+    ("stages", "parts"), [(2, 1), (4, 1), (8, 1), (16, 1), (2, 3), (4, 3), (8, 2), (8, 6), (16, 3)]
+)
+def test_unequal_chunks_take_as_long_as_an_independent_scheduler_says(stages, parts):
+    """Chunks of any lengths, with layers of two kinds, with a long output layer or a short first and last chunk."""
+    random_ = random.Random(f"{stages} {parts}")
+    for number in range(12):
+        count = stages * parts
+        lengths = [
+            lambda _: random_.randint(2, 20),
+            lambda _: random_.choice([10, 20]),
+            lambda at, n=count: 10 + (8 if at == n - 1 else 0),
+            lambda at, n=count: {0: 5, n - 1: 7}.get(at, 10),
+        ][number % 4]
+        forward = [lengths(at) for at in range(count)]
+        backward = [2 * each + random_.randint(0, 1) for each in forward]
+        batches, message = stages * random_.choice([2, 3, 6]), random_.choice([0, 1, 3])
+        for schedule in ["1f1b"] if parts > 1 else ["1f1b", "gpipe"]:
+            asked = json.dumps(plain(schedule, stages, batches, parts))
+            chunks = [(f, b - 1, 1) for f, b in zip(forward, backward, strict=True)]
+            expected, _ = run(
+                schedule,
+                stages,
+                batches,
+                lambda kind, chunk, f=forward, b=backward: (f if kind == "F" else b)[chunk],
+                message,
+                parts,
+            )
+            assert _core.schedule_seconds(asked, chunks, message) == expected
+            assert _core.schedule_timeline(asked, chunks, message)[0] == expected
+
+
+def test_times_of_a_pipeline_that_is_none_are_refused():
+    for stages, count in [(4, 3), (1, 1)]:
+        with pytest.raises(ValueError, match="not a time for each chunk"):
+            _core.schedule_seconds(json.dumps(job("1f1b", stages, 8)), [(1, 1, 1)] * count, 0)
 
 
 def test_bubbles_are_those_of_the_papers():

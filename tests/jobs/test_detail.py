@@ -52,21 +52,18 @@ def one(**changes):
 
 
 @pytest.mark.parametrize(("gpus", "batch"), [(64, 128), (512, 512), (1024, 1024)])
-def test_executed_pass_by_pass_a_step_takes_what_the_closed_form_says(gpus, batch):
-    """1F1B and interleaved pipelines: within 1.1 % each, and half of them within 0.2 %."""
-    differences = []
+def test_executed_pass_by_pass_a_step_takes_what_the_estimate_says(gpus, batch):
+    """1F1B and interleaved pipelines: the rounds that an estimate skips take the time of others."""
     for job in jobs(gpus=gpus, batch=batch):
         found = detail(job)
-        differences.append(abs(found.listed_s / found.step_s - 1))
-    assert max(differences) < 0.011
-    assert sorted(differences)[len(differences) // 2] < 0.002
+        assert found.listed_s == pytest.approx(found.step_s, rel=1e-9)
 
 
 @pytest.mark.parametrize("schedule", ["gpipe", "zb-h1", "zb-v", "dualpipe-v"])
 def test_other_schedules_are_executed_too(schedule):
     for job in jobs(schedules=(schedule,), every=29):
         found = detail(job)
-        assert found.listed_s == pytest.approx(found.step_s, rel=0.015)
+        assert found.listed_s == pytest.approx(found.step_s, rel=0.002)
 
 
 @pytest.mark.parametrize(("gpus", "batch"), [(64, 128), (512, 512), (1024, 1024)])

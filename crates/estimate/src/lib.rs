@@ -10,8 +10,8 @@
 //! - [`layer`]: the time of a layer, forward and backward, with the collectives that it waits for;
 //! - `adapters`: products and traffic of adapters beside frozen products;
 //! - `recompute`: what parts of a layer take if the backward pass computes them again;
-//! - [`stages`]: layers divided among the stages of a pipeline, and the time of GPipe, 1F1B and interleaving;
-//! - [`schedule`]: schedules that divide the backward pass or go both ways: their orders, executed;
+//! - [`stages`]: layers divided among the stages of a pipeline, and the micro-batches in flight in each;
+//! - [`schedule`]: schedules of a pipeline: their orders, executed;
 //! - `held`: how many parameters a rank holds, and `parameters`: their types and bytes;
 //! - [`exchange`]: gradients and parameters among data-parallel ranks;
 //! - [`step`]: all of this put together, and where the time goes;

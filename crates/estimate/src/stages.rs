@@ -1,4 +1,4 @@
-//! Layers divided among the stages of a pipeline, and the time of its schedule.
+//! Layers divided among the stages of a pipeline, and the micro-batches in flight in each.
 
 use crate::job::{Job, Schedule, Split};
 use crate::model::Model;
@@ -114,39 +114,4 @@ pub fn in_flight(job: &Job, stage: u32) -> f64 {
     } else {
         (later + 1.0).min(batches)
     }
-}
-
-/// The time of a schedule.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pipelined {
-    /// The slowest stage, busy with all its micro-batches.
-    pub busy_s: f64,
-    /// The rest: the pipeline fills and drains, and stages wait for the slowest one.
-    pub bubble_s: f64,
-    /// Exposed messages between stages.
-    pub messages_s: f64,
-}
-
-/// The time of a schedule (GPipe, 1F1B, interleaved with several chunks a stage; SC21, 2.2): `stages` has the seconds of a
-/// micro-batch in each stage, forward and backward, and `message_s` those of a message of one micro-batch to the next chunk,
-/// of which the part `exposed` is.
-///
-/// The slowest stage computes all micro-batches one after the other. Before its first and after its last one, a micro-batch
-/// passes all other stages; with `v` chunks a stage, it passes only one `v`-th of each of them.
-pub fn schedule(stages: &[f64], micro_batches: u32, chunks: u32, message_s: f64, exposed: f64) -> Pipelined {
-    let slowest = stages.iter().copied().fold(0.0, f64::max);
-    let others = stages.iter().sum::<f64>() - slowest;
-    let v = f64::from(chunks.max(1));
-    let (hops, batches) = (stages.len() as f64 - 1.0, f64::from(micro_batches));
-    if hops < 1.0 {
-        return Pipelined { busy_s: batches * slowest, bubble_s: 0.0, messages_s: 0.0 };
-    }
-    let messages_s = messages(micro_batches, chunks, message_s, exposed) + hops * 2.0 * message_s;
-    Pipelined { busy_s: batches * slowest, bubble_s: others / v, messages_s }
-}
-
-/// Messages of a step that a stage waits for, beyond those that fill and drain the pipeline: each micro-batch comes to a stage
-/// and leaves it once in each direction for each chunk.
-pub fn messages(micro_batches: u32, chunks: u32, message_s: f64, exposed: f64) -> f64 {
-    2.0 * f64::from(micro_batches) * f64::from(chunks.max(1)) * message_s * exposed
 }

@@ -9,8 +9,8 @@ use crate::machine::{Cluster, Collective, Costs, Group, Product, Software};
 use crate::model::Model;
 use crate::offload::Copies;
 use crate::schedule::places;
-use crate::schedule::run::{ChunkTimes, Executed, execute};
-use crate::stages::{Block, Pipelined, divide, divide_chunks, messages, schedule};
+use crate::schedule::run::{ChunkTimes, Pipelined, pipelined};
+use crate::stages::{Block, divide, divide_chunks};
 use crate::work::{Linear, Part, conversion_bytes};
 
 /// The time of a step. All parts together are the step.
@@ -201,7 +201,7 @@ pub fn estimate<C: Costs>(
     let mut stage = scaled(stages[slowest].pass, batches);
     let exposed = if job.overlap.pipeline { software.pipeline_exposed } else { 1.0 };
     let message_s = setting.message_s();
-    let Pipelined { bubble_s, messages_s, .. } = if job.schedule.is_ordered() {
+    let Pipelined { bubble_s, messages_s, hidden_s } = if job.pipeline > 1 {
         let times: Vec<ChunkTimes> = chunks
             .iter()
             .map(|blocks| {
@@ -210,17 +210,11 @@ pub fn estimate<C: Costs>(
                 found.times()
             })
             .collect();
-        let Executed { seconds, busy, hidden } = execute(job, &times, message_s);
-        stage.expert -= hidden[slowest];
-        let filling = (2.0 * f64::from(job.pipeline - 1) * message_s).min(seconds - busy[slowest]);
-        Pipelined {
-            busy_s: busy[slowest],
-            bubble_s: seconds - busy[slowest] - filling,
-            messages_s: messages(job.micro_batches, job.virtual_stages, message_s, exposed) + filling,
-        }
+        pipelined(job, &times, message_s, exposed, slowest)
     } else {
-        schedule(&stages_s, job.micro_batches, job.virtual_stages, message_s, exposed)
+        Pipelined::default()
     };
+    stage.expert -= hidden_s;
     let BlockTimes { forward_s, end, .. } = stages[slowest];
     // Tokens of a forward pass hide behind a backward pass of another micro-batch, and the reverse. Passes before the first
     // backward pass of the last stage have none to hide behind, nor have as many at the end; nor has one in the bubble, on every

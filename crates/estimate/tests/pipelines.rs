@@ -1,26 +1,78 @@
 //! Layers on stages, and the time of schedules.
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
-use syncline_estimate::stages::{Block, divide, schedule};
-use syncline_estimate::{Job, Model, Split, estimate};
+use proptest::prelude::*;
+use syncline_estimate::schedule::run::{ChunkTimes, execute, pipelined, timeline};
+use syncline_estimate::stages::{Block, divide};
+use syncline_estimate::{Job, Model, Schedule, Split, estimate};
 
 fn layers(stage: &[Block]) -> usize {
     stage.iter().filter(|block| matches!(block, Block::Layer(_))).count()
 }
 
+/// A pipeline with 1F1B, interleaved with several chunks a stage.
+fn pipeline(stages: u32, micro_batches: u32, chunks: u32) -> Job {
+    Job { pipeline: stages, virtual_stages: chunks, micro_batches, ..single(2048) }
+}
+
+/// A chunk with a forward pass of a third of its time.
+fn chunk(seconds: f64) -> ChunkTimes {
+    let third = seconds / 3.0;
+    ChunkTimes { forward: third, input: third, weight: third, ..ChunkTimes::default() }
+}
+
 #[test]
 fn bubbles_are_those_of_the_paper() {
     // SC21, 2.2: a pipeline of p stages and m micro-batches idles for (p - 1) t / v, if a micro-batch takes t.
-    for (stages, batches, chunks) in [(4_u32, 8_u32, 1_u32), (8, 64, 1), (8, 64, 4)] {
-        let found = schedule(&vec![1.0; stages as usize], batches, chunks, 0.0, 1.0);
-        assert_eq!(found.busy_s, f64::from(batches));
-        assert_eq!(found.bubble_s, f64::from(stages - 1) / f64::from(chunks));
+    for (stages, batches, chunks) in [(4_u32, 8_u32, 1_u32), (8, 64, 1), (8, 64, 4), (2, 2, 3), (16, 2048, 4)]
+    {
+        let job = pipeline(stages, batches, chunks);
+        let equal = vec![chunk(3.0); (stages * chunks) as usize];
+        let found = pipelined(&job, &equal, 0.0, 1.0, 0);
+        assert_eq!(found.bubble_s, 3.0 * f64::from(stages - 1));
         assert_eq!(found.messages_s, 0.0);
+        let busy = execute(&job, &equal, 0.0).busy;
+        assert_eq!(busy, vec![3.0 * f64::from(chunks * batches); stages as usize]);
     }
-    // The slowest stage sets the pace; the others only fill and drain.
-    assert_eq!(schedule(&[1.0, 3.0, 2.0], 10, 1, 0.0, 1.0).busy_s, 30.0);
-    assert_eq!(schedule(&[1.0, 3.0, 2.0], 10, 1, 0.0, 1.0).bubble_s, 3.0);
-    assert_eq!(schedule(&[5.0], 10, 1, 1.0, 1.0).messages_s, 0.0);
+    // The slowest stage sets the pace; the first and the last micro-batch pass the others.
+    let found = pipelined(&pipeline(3, 10, 1), &[chunk(3.0), chunk(6.0), chunk(9.0)], 0.0, 1.0, 2);
+    assert_eq!(found.bubble_s, 9.0);
+    // Where a stage waits for its messages, each takes its time in both directions of each micro-batch, and the first and the
+    // last one that of the others.
+    let found = pipelined(&pipeline(4, 8, 1), &[chunk(3.0); 4], 0.5, 1.0, 0);
+    assert_eq!((found.bubble_s, found.messages_s), (9.0, 2.0 * 8.0 * 0.5 + 2.0 * 3.0 * 0.5));
+}
+
+proptest! {
+    /// What repeats itself is skipped: no second is lost by that, with any chunks and messages.
+    #[test]
+    fn many_micro_batches_take_as_long_as_executed_one_by_one(
+        (stages, chunks, times) in (2_u32..9, 1_u32..5).prop_flat_map(|(stages, chunks)| {
+            let passes = proptest::collection::vec((0_u32..20, 0_u32..20, 0_u32..20), (stages * chunks) as usize);
+            (Just(stages), Just(chunks), passes)
+        }),
+        batches in 1_u32..120,
+        message in 0_u32..5,
+        gpipe in any::<bool>(),
+    ) {
+        let schedule = if gpipe { Schedule::GPipe } else { Schedule::OneForwardOneBackward };
+        let chunks = if gpipe { 1 } else { chunks };
+        let job = Job { schedule, ..pipeline(stages, batches, chunks) };
+        let times: Vec<ChunkTimes> = times[..(stages * chunks) as usize]
+            .iter()
+            .map(|&(forward, input, weight)| ChunkTimes {
+                forward: f64::from(forward),
+                input: f64::from(input),
+                weight: f64::from(weight),
+                ..ChunkTimes::default()
+            })
+            .collect();
+        let turns = timeline(&job, &times, f64::from(message));
+        let count = 2 * (batches * chunks) as usize;
+        prop_assert!(turns.iter().all(|stage| stage.len() == count));
+        let expected = turns.iter().flatten().map(|(_, _, end)| *end).fold(0.0, f64::max);
+        prop_assert_eq!(execute(&job, &times, f64::from(message)).seconds, expected);
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use pyo3::types::PyDict;
 use serde::de::DeserializeOwned;
 use syncline_diagnostics::{Code, Diagnostic, Diagnostics};
 use syncline_estimate::schedule::order::{Piece, Turn};
-use syncline_estimate::schedule::run::{ChunkTimes, timeline};
+use syncline_estimate::schedule::run::{ChunkTimes, execute, timeline};
 use syncline_estimate::schedule::{Place, places};
 use syncline_estimate::search::{Capacity, Request, Space, search};
 use syncline_estimate::{
@@ -19,6 +19,7 @@ use syncline_kernels::Kernels;
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Estimator>()?;
+    module.add_function(wrap_pyfunction!(schedule_seconds, module)?)?;
     module.add_function(wrap_pyfunction!(schedule_timeline, module)?)?;
     module.add_function(wrap_pyfunction!(search_parallel, module)?)
 }
@@ -172,9 +173,36 @@ fn memory_parts<'py>(py: Python<'py>, found: &Memory) -> PyResult<Bound<'py, PyD
 /// A turn of a stage: its kind, its chunk of the model, its micro-batch, its begin and its end.
 type Turned = (&'static str, u32, u32, f64, f64);
 
+/// A job with a schedule, given as JSON, and the times of each chunk of its model: seconds of the forward pass, of gradients of
+/// inputs and of those of weights.
+fn scheduled(py: Python<'_>, job: &str, chunks: Vec<(f64, f64, f64)>) -> PyResult<(Job, Vec<ChunkTimes>)> {
+    let job: Job = read(job)?;
+    let found = check::schedule(&job);
+    if !found.is_empty() {
+        return Err(to_python(py, &Diagnostics(found)));
+    }
+    if job.pipeline < 2 || chunks.len() != (job.pipeline * job.virtual_stages) as usize {
+        return Err(PyValueError::new_err("not a time for each chunk of a pipeline"));
+    }
+    let times = |(forward, input, weight)| ChunkTimes { forward, input, weight, ..ChunkTimes::default() };
+    Ok((job, chunks.into_iter().map(times).collect()))
+}
+
+/// The seconds of a pipeline, as an estimate finds them: without executing all micro-batches of a step that has many.
+#[pyfunction]
+fn schedule_seconds(
+    py: Python<'_>,
+    job: &str,
+    chunks: Vec<(f64, f64, f64)>,
+    message_s: f64,
+) -> PyResult<f64> {
+    let (job, chunks) = scheduled(py, job, chunks)?;
+    Ok(execute(&job, &chunks, message_s).seconds)
+}
+
 /// The turns of each stage of a pipeline, each as early as it can be, and the seconds of the step: `chunks` has the seconds of
-/// the forward pass, of gradients of inputs and of those of weights of each chunk of the model. `job` is JSON, with a schedule
-/// that divides the backward pass or goes both ways. Micro-batches of the way back of `dualpipe` follow those of the other way.
+/// the forward pass, of gradients of inputs and of those of weights of each chunk of the model. `job` is JSON. Micro-batches of
+/// the way back of `dualpipe` follow those of the other way.
 #[pyfunction]
 fn schedule_timeline(
     py: Python<'_>,
@@ -182,18 +210,7 @@ fn schedule_timeline(
     chunks: Vec<(f64, f64, f64)>,
     message_s: f64,
 ) -> PyResult<(f64, Vec<Vec<Turned>>)> {
-    let job: Job = read(job)?;
-    let found = check::schedule(&job);
-    if !found.is_empty() {
-        return Err(to_python(py, &Diagnostics(found)));
-    }
-    if !job.schedule.is_ordered() || chunks.len() != (job.pipeline * job.virtual_stages) as usize {
-        return Err(PyValueError::new_err(
-            "not a time for each chunk of a schedule with an order of its own",
-        ));
-    }
-    let times = |(forward, input, weight)| ChunkTimes { forward, input, weight, ..ChunkTimes::default() };
-    let chunks: Vec<ChunkTimes> = chunks.into_iter().map(times).collect();
+    let (job, chunks) = scheduled(py, job, chunks)?;
     let mut lines = Vec::new();
     let mut seconds = 0.0_f64;
     for (stage, turns) in (0..).zip(timeline(&job, &chunks, message_s)) {

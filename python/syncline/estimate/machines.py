@@ -52,7 +52,7 @@ class Measured:
     """Copies of weights in 8 bits that products need: 2 where tensor cores multiply such operands along rows alone."""
 
 
-GB300_CLOCK = 1.23
+GB300_CLOCK = 1.22
 """Rate of products in jobs on GB300 over what constants of H100 and kernels of a B200 give.
 
 Fitted to the rows of ``validation/runs.csv`` with ``gb300`` in ``calibrates``: Llama 3 70B in 8 bits, dense. On the

@@ -224,10 +224,7 @@ def pipeline(found: Estimate, detail: Detail) -> Chart | None:
 def _agreement(detail: Detail) -> str:
     off = detail.listed_s / detail.step_s - 1
     longer = f"{percent(abs(off))} {'more' if off > 0 else 'less'} than" if abs(off) >= 0.0005 else "as"
-    return (
-        f"Executed pass by pass, the step takes {time(detail.listed_s)}: {longer} the estimate says, which is a closed"
-        " form."
-    )
+    return f"Executed pass by pass, the step takes {time(detail.listed_s)}: {longer} the estimate says."
 
 
 def _bubbles(

@@ -142,7 +142,7 @@ class Detail(Strict):
 
     @property
     def listed_s(self) -> float:
-        """Seconds of a step whose turns are executed one by one: beside ``step_s``, which is a closed form."""
+        """Seconds of a step whose turns are all executed: beside ``step_s``, which skips those that repeat."""
         return self.pipeline_s + self.exchange_s + self.update_s
 
 

@@ -264,7 +264,7 @@ def _origin(found: Estimate, inside: Detail, more: More) -> str:
     off = inside.listed_s / inside.step_s - 1
     said = [
         *sentences(found.errors, on.accelerator, found.kind, gpus=job.ranks, sequence=job.sequence),
-        "The step is a closed form: kernels by models of measured ones, collectives by a model of NCCL.",
+        "The step adds up kernels by models of measured ones, and collectives by a model of NCCL.",
         f"Executed pass by pass, it differs by {percent(abs(off))}.",
         *more.assumptions,
         *([] if (note := getattr(found.job.architecture, "note", None)) is None else [note]),

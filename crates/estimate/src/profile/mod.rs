@@ -3,7 +3,7 @@
 //! An estimate adds up what a step takes. A profile says the same of one job piece by piece, from the same times:
 //!
 //! - this module: the pipeline turn by turn. Turns are executed one by one ([`crate::schedule::run::timeline`]), each as early
-//!   as it can be, so that the end of the last one checks the closed form of the pipeline;
+//!   as it can be, so that the end of the last one checks the estimate of the pipeline;
 //! - `memory`: the memory of each stage over the step, whose peak checks the estimate of memory;
 //! - `communication`: the collectives of a rank of the slowest stage;
 //! - `kernels`: the kernels of such a rank;
@@ -25,7 +25,7 @@ use crate::memory_software::MemorySoftware;
 use crate::model::Model;
 use crate::schedule::order::{Piece, Turn};
 use crate::schedule::places;
-use crate::schedule::run::{ChunkTimes, Timed, timeline};
+use crate::schedule::run::{ChunkTimes, Timed, timeline, waiting};
 use crate::stages::{Block, divide_chunks};
 use crate::step::estimate;
 use serde::Serialize;
@@ -123,11 +123,7 @@ pub fn profile<C: Costs>(
 /// The turns of each stage: each waits for its message for `wait_s` after it has computed, and the next stage has it
 /// `late_s` later.
 fn executed(job: &Job, chunks: &[ChunkTimes], wait_s: f64, late_s: f64) -> Vec<Vec<Timed>> {
-    let chunks: Vec<ChunkTimes> = chunks
-        .iter()
-        .map(|&times| ChunkTimes { forward: times.forward + wait_s, input: times.input + wait_s, ..times })
-        .collect();
-    timeline(job, &chunks, late_s)
+    timeline(job, &waiting(chunks, wait_s), late_s)
 }
 
 /// The turns as spans, each followed by the message that it waits for.

@@ -1,14 +1,15 @@
-//! Schedules of a pipeline that divide the backward pass, or send micro-batches through it in both directions.
+//! Schedules of a pipeline.
 //!
-//! The time of GPipe, 1F1B and interleaving is a closed form ([`crate::stages`]). Here the order of each stage is written
-//! down ([`order`]), and executed as early as it can be ([`run`]): stages with different layers, the output layer, and
-//! messages between them then count as they are.
+//! The order of each stage is written down ([`order`]), and executed as early as it can be ([`run`]): chunks with different
+//! layers, the output layer, and messages between stages then count as they are. GPipe, 1F1B and interleaving, which searches
+//! estimate thousands of times, need no list of turns: [`rounds`] finds when their last stage ends.
 //!
 //! Sources: Qi et al., "Zero Bubble Pipeline Parallelism" (2024), for ZB-H1; Qi et al., "Pipeline Parallelism with Controllable
 //! Memory" (2024), and PyTorch's `ScheduleZBVZeroBubble`, for ZB-V; DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), 3.2.1,
 //! and its released schedules, for `DualPipe` and `DualPipeV`.
 
 pub mod order;
+pub mod rounds;
 pub mod run;
 
 use crate::job::{Job, Schedule};
@@ -23,7 +24,7 @@ pub struct Place {
 }
 
 impl Schedule {
-    /// Whether stages are ordered one by one here, and not by a closed form.
+    /// Whether each stage has an order of its own: the schedule divides the backward pass, or sends micro-batches both ways.
     pub const fn is_ordered(self) -> bool {
         !matches!(self, Self::GPipe | Self::OneForwardOneBackward)
     }

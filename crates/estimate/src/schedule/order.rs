@@ -46,8 +46,8 @@ pub fn all_turns(job: &Job, stage: u32, micro_batches: u32) -> Vec<Turn> {
 /// The turns by which a simulation executes `GPipe`, 1F1B and interleaving.
 ///
 /// With as many micro-batches as stages, a simulation of interleaving sends all of them forward before any goes backward, as
-/// Megatron-LM once did. Memory is counted without this exception: so the order is that of twice as many micro-batches, of
-/// which those that do not exist are left out.
+/// Megatron-LM once did. Estimates have no such exception: so the order is that of twice as many micro-batches, of which those
+/// that do not exist are left out, as are those that no multiple of the stages has.
 fn simulated(job: &Job, stage: u32, micro_batches: u32) -> Vec<Turn> {
     let chunks = job.virtual_stages.max(1);
     let schedule = match job.schedule {
@@ -56,7 +56,8 @@ fn simulated(job: &Job, stage: u32, micro_batches: u32) -> Vec<Turn> {
         _ => Simulated::OneForwardOneBackward,
     };
     let stages = job.pipeline.max(1);
-    let planned = if chunks > 1 { micro_batches.max(2 * stages) } else { micro_batches };
+    let planned =
+        if chunks > 1 { micro_batches.max(2 * stages).next_multiple_of(stages) } else { micro_batches };
     let pipeline = Pipeline { schedule, stages, chunks, micro_batches: planned, combined: false };
     let there = pipeline.turns(stage).into_iter().filter(|turn| turn.micro_batch < micro_batches);
     there

@@ -1,8 +1,9 @@
 //! Executes the orders of all stages, each turn as early as it can be.
 
 use super::order::{Piece, Turn, all_turns, turns};
+use super::rounds::{gpipe, one_forward_one_backward};
 use super::{Place, places};
-use crate::job::Job;
+use crate::job::{Job, Schedule};
 
 /// Times of one micro-batch in a chunk, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -81,11 +82,24 @@ pub fn peak(job: &Job, stage: u32, chunks: &[ChunkBytes]) -> f64 {
     most
 }
 
-/// A step of a schedule that [`crate::job::Schedule::is_ordered`]: `chunks` has the times of each chunk of the model, and
-/// `message_s` the seconds of a message between two stages, in which both may compute.
+/// A step of a pipeline: `chunks` has the times of each chunk of the model, and `message_s` the seconds of a message between two
+/// stages, in which both may compute.
 ///
 /// Many micro-batches are not executed one by one: what a few more take is measured when the pipeline is full.
 pub fn execute(job: &Job, chunks: &[ChunkTimes], message_s: f64) -> Executed {
+    if !job.schedule.is_ordered() {
+        let seconds = if job.schedule == Schedule::GPipe {
+            gpipe(chunks, job.micro_batches, message_s)
+        } else {
+            one_forward_one_backward(chunks, job.pipeline, job.micro_batches, message_s)
+        };
+        let busy = |stage| {
+            let held = places(job, stage).map(|place| chunks[place.chunk as usize].seconds());
+            held.sum::<f64>() * f64::from(job.micro_batches)
+        };
+        let busy = (0..job.pipeline).map(busy).collect();
+        return Executed { seconds, busy, hidden: vec![0.0; job.pipeline as usize] };
+    }
     let few = shortened(job, EXECUTED);
     let mut found = Execution::new(job, chunks, message_s, few).run(|_, _, _, _| ());
     if few < job.micro_batches {
@@ -105,6 +119,46 @@ pub fn execute(job: &Job, chunks: &[ChunkTimes], message_s: f64) -> Executed {
     found
 }
 
+/// Where the time of a pipeline goes, beside what its slowest stage computes.
+#[derive(Clone, Copy, Debug, PartialEq, Default)]
+pub struct Pipelined {
+    /// The pipeline fills and drains, and the slowest stage waits for others, in seconds.
+    pub bubble_s: f64,
+    /// Exposed messages between stages, in seconds.
+    pub messages_s: f64,
+    /// Of tokens to experts and back, what the slowest stage hides behind other passes, in seconds.
+    pub hidden_s: f64,
+}
+
+/// The time of a pipeline: `chunks` has the times of each chunk of the model, `message_s` the seconds of a message between two
+/// stages, of which the sender waits for the part `exposed`. The stage `slowest` computes most.
+pub fn pipelined(
+    job: &Job,
+    chunks: &[ChunkTimes],
+    message_s: f64,
+    exposed: f64,
+    slowest: usize,
+) -> Pipelined {
+    let wait_s = message_s * exposed;
+    let (chunks, late_s) = (waiting(chunks, wait_s), message_s - wait_s);
+    let Executed { seconds, busy, hidden } = execute(job, &chunks, late_s);
+    let idle = (seconds - busy[slowest]).max(0.0);
+    // One message after the other until the first micro-batch has reached the last stage, and until the last one is back.
+    let filling = (2.0 * f64::from(job.pipeline - 1) * message_s).min(idle);
+    let waits = 2.0 * f64::from(job.micro_batches) * f64::from(job.virtual_stages.max(1));
+    Pipelined { bubble_s: idle - filling, messages_s: waits * wait_s + filling, hidden_s: hidden[slowest] }
+}
+
+/// The times of chunks whose stage waits `wait_s` for each message that a pass sends.
+pub fn waiting(chunks: &[ChunkTimes], wait_s: f64) -> Vec<ChunkTimes> {
+    let with = |times: &ChunkTimes| ChunkTimes {
+        forward: times.forward + wait_s,
+        input: times.input + wait_s,
+        ..*times
+    };
+    chunks.iter().map(with).collect()
+}
+
 /// A turn of a stage with its begin and its end, in seconds.
 pub type Timed = (Turn, f64, f64);
 
@@ -116,7 +170,8 @@ pub fn timeline(job: &Job, chunks: &[ChunkTimes], message_s: f64) -> Vec<Vec<Tim
     found
 }
 
-/// The micro-batches of a job, at most `each` for each stage: an even number, as both ways need.
+/// The micro-batches of a job, at most `each` for each stage: an even number, as both ways
+/// need.
 const fn shortened(job: &Job, each: u32) -> u32 {
     let most = 2 * each * job.pipeline.div_ceil(2);
     if job.micro_batches < most { job.micro_batches } else { most + job.micro_batches % 2 }

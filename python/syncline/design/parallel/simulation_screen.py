@@ -24,8 +24,7 @@ WHY = (
     "A simulation follows each message between stages, tokens to experts and back, and gradients and parameters,"
     " through the network; what else stays within a layer takes the time of the estimate. Collectives take NCCL's"
     " measured times in both, alone; in a simulation, they also share links. The two differ in how much of that"
-    " communication computing hides, which the estimate takes from measured steps, as a constant of the software, and"
-    " in the pipeline, which the estimate has as a closed form."
+    " communication computing hides, which the estimate takes from measured steps, as a constant of the software."
 )
 """Why simulated and estimated steps differ."""
 
