@@ -234,24 +234,24 @@ def test_a_mixed_precision_replaces_what_model_and_ddp_say(convert):
 def test_attention_of_8_bits_is_that_of_the_mixed_precision(convert):
     """``MixedPrecisionConfig.setup`` writes its own value over that of ``model``; recipes by name have none."""
 
-    def narrow(changes):
-        return convert(changed(BASE, changes)).job.job.narrow_attention
+    def fp8_attention(changes):
+        return convert(changed(BASE, changes)).job.job.fp8_attention
 
     section = {"bf16": True, "fp8": "hybrid", "fp8_recipe": "tensorwise"}
-    assert narrow({"mixed_precision": {**section, "fp8_dot_product_attention": True}})
-    assert not narrow({"mixed_precision": section, "model.fp8_dot_product_attention": True})
-    assert not narrow({"model.fp8_dot_product_attention": True})
+    assert fp8_attention({"mixed_precision": {**section, "fp8_dot_product_attention": True}})
+    assert not fp8_attention({"mixed_precision": section, "model.fp8_dot_product_attention": True})
+    assert not fp8_attention({"model.fp8_dot_product_attention": True})
     plain = {"mixed_precision": None, "model.fp8": "hybrid", "model.fp8_multi_head_attention": True}
-    assert narrow(plain) and not narrow({**plain, "model.fp8_recipe": "tensorwise"})
+    assert fp8_attention(plain) and not fp8_attention({**plain, "model.fp8_recipe": "tensorwise"})
     with pytest.raises(SynclineError, match="no attention of 8 bits"):
-        narrow({**plain, "model.fp8_recipe": "blockwise"})
+        fp8_attention({**plain, "model.fp8_recipe": "blockwise"})
 
 
 def test_parameters_of_8_bits_are_those_of_the_mixed_precision(convert):
     """Recipes of tensors and MX have them (``mixed_precision.py``), those of blocks do not; a section says so."""
 
-    def narrow(changes, accelerator="B200"):
-        return convert(changed(BASE, changes), accelerator=accelerator).job.job.narrow_parameters
+    def low_precision(changes, accelerator="B200"):
+        return convert(changed(BASE, changes), accelerator=accelerator).job.job.low_precision_parameters
 
     for recipe, wanted in (
         ("bf16_mixed", False),
@@ -262,24 +262,24 @@ def test_parameters_of_8_bits_are_those_of_the_mixed_precision(convert):
         ("bf16_with_nvfp4_mixed", True),
         ("nanov2_bf16_with_fp8_current_scaling_mixed", True),
     ):
-        assert narrow({"mixed_precision": recipe}) is wanted, recipe
+        assert low_precision({"mixed_precision": recipe}) is wanted, recipe
     eight = {"bf16": True, "fp8": "hybrid"}
-    assert not narrow({"mixed_precision": eight})
-    assert narrow({"mixed_precision": {**eight, "fp8_param_gather": True}})
+    assert not low_precision({"mixed_precision": eight})
+    assert low_precision({"mixed_precision": {**eight, "fp8_param_gather": True}})
     # The class sets `fp8_param_gather` last, and with it `fp8_param`.
-    assert not narrow({"mixed_precision": {**eight, "fp8_param": True}})
-    assert not narrow({"mixed_precision": eight, "ddp.fp8_param_gather": True, "model.fp8_param": True})
+    assert not low_precision({"mixed_precision": {**eight, "fp8_param": True}})
+    assert not low_precision({"mixed_precision": eight, "ddp.fp8_param_gather": True, "model.fp8_param": True})
     plain = {"mixed_precision": None, "model.fp8": "hybrid"}
-    assert narrow({**plain, "ddp.fp8_param_gather": True}) and narrow({**plain, "model.fp8_param": True})
-    assert not narrow(plain)
+    assert low_precision({**plain, "ddp.fp8_param_gather": True}) and low_precision({**plain, "model.fp8_param": True})
+    assert not low_precision(plain)
 
 
 def test_layers_at_both_ends_are_those_of_the_mixed_precision(convert):
     """Recipes say how many (``mixed_precision.py``); a section has none by default, ``model`` alone one at each end."""
 
-    def wide(changes):
+    def in_bf16(changes):
         made = convert(changed(BASE, changes), accelerator="B200").job.job
-        return made.wide_first_layers, made.wide_last_layers
+        return made.first_layers_bf16, made.last_layers_bf16
 
     for recipe, wanted in (
         ("bf16_with_fp8_delayed_scaling_mixed", (0, 0)),
@@ -288,15 +288,15 @@ def test_layers_at_both_ends_are_those_of_the_mixed_precision(convert):
         ("nemotron_3_super_bf16_with_nvfp4_mixed", (0, 14)),
         ("bf16_with_mxfp8_mixed", (0, 0)),
     ):
-        assert wide({"mixed_precision": recipe}) == wanted, recipe
+        assert in_bf16({"mixed_precision": recipe}) == wanted, recipe
     eight = {"bf16": True, "fp8": "hybrid"}
     both = {**eight, "first_last_layers_bf16": True}
-    assert wide({"mixed_precision": both}) == (0, 0)
-    assert wide({"mixed_precision": {**both, "num_layers_at_end_in_bf16": 4}}) == (0, 4)
-    assert wide({"mixed_precision": eight, "model.first_last_layers_bf16": True}) == (0, 0)
+    assert in_bf16({"mixed_precision": both}) == (0, 0)
+    assert in_bf16({"mixed_precision": {**both, "num_layers_at_end_in_bf16": 4}}) == (0, 4)
+    assert in_bf16({"mixed_precision": eight, "model.first_last_layers_bf16": True}) == (0, 0)
     model = {"mixed_precision": None, "model.fp8": "hybrid", "model.fp8_recipe": "mxfp8"}
-    assert wide({**model, "model.first_last_layers_bf16": True}) == (1, 1)
-    assert wide({**model, "model.num_layers_at_start_in_bf16": 3}) == (0, 0)
+    assert in_bf16({**model, "model.first_last_layers_bf16": True}) == (1, 1)
+    assert in_bf16({**model, "model.num_layers_at_start_in_bf16": 3}) == (0, 0)
 
 
 def test_only_the_vocabulary_of_a_tokenizer_is_padded(convert):

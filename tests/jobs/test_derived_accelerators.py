@@ -27,7 +27,7 @@ model: llama3-8b
 cluster: { accelerator: H100, gpus: 8 }
 batch: { sequence: 8192, micro_batch: 1, global_batch: 64 }
 precision: fp8
-narrow_attention: true
+fp8_attention: true
 """
 
 
@@ -59,10 +59,10 @@ def test_an_h800_is_slower_than_an_h100_where_nvlink_counts(estimated) -> None:
 
 
 def test_attention_of_8_bits_is_faster_and_keeps_less(estimated) -> None:
-    narrow, wide = estimated(DENSE), estimated(DENSE.replace("true", "false"))
-    assert 1 < wide.parts["attention"] / narrow.parts["attention"] < 2
+    fp8, bf16 = estimated(DENSE), estimated(DENSE.replace("true", "false"))
+    assert 1 < bf16.parts["attention"] / fp8.parts["attention"] < 2
     # A rank keeps queries, keys and values of 32 layers in 8 bits rather than 16.
-    less = wide.memory["activations"] - narrow.memory["activations"]
+    less = bf16.memory["activations"] - fp8.memory["activations"]
     assert less == pytest.approx(32 * 8192 * (4096 + 2 * 1024), rel=0.01)
 
 
@@ -70,8 +70,8 @@ def test_attention_of_8_bits_is_faster_and_keeps_less(estimated) -> None:
     ("change", "found"),
     [
         (("precision: fp8", "precision: bf16"), "only where linear layers have 8 or 4"),
-        (("narrow_attention", "attention: unfused\nnarrow_attention"), "attention of 8 bits is fused"),
-        (("narrow_attention", "attention: flash-attention-2\nnarrow_attention"), "no attention of 8 bits"),
+        (("fp8_attention", "attention: unfused\nfp8_attention"), "attention of 8 bits is fused"),
+        (("fp8_attention", "attention: flash-attention-2\nfp8_attention"), "no attention of 8 bits"),
         (("H100", "A100"), "does not compute in fp8"),
     ],
 )

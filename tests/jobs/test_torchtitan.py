@@ -337,29 +337,29 @@ def test_experts_are_divided_as_torchtitan_divides_them(convert):
 def test_filters_name_the_layers_that_keep_16_bits(convert):
     """``Float8LinearConverter`` converts all linear layers but those; the filter of MX has the output layer."""
 
-    def narrow(changes):
+    def low_precision(changes):
         values = {key: value for key, value in {**BASE, **changes}.items() if value is not None}
         found = convert(values, accelerator="B200")
-        return found.job.job.narrow_output, [each for each in found.warnings if "experts" in each]
+        return found.job.job.low_precision_output_layer, [each for each in found.warnings if "experts" in each]
 
     name = "quantize.linear.float8.filter_fqns"
-    assert narrow({"model.converters": []})[0] is False
-    assert narrow({"model.converters": ["float8"]})[0] is False
-    assert narrow({"model.converters": ["quantize.linear.float8"], name: None})[0] is True
-    assert narrow({"model.converters": ["quantize.linear.mx"], name: None})[0] is False
+    assert low_precision({"model.converters": []})[0] is False
+    assert low_precision({"model.converters": ["float8"]})[0] is False
+    assert low_precision({"model.converters": ["quantize.linear.float8"], name: None})[0] is True
+    assert low_precision({"model.converters": ["quantize.linear.mx"], name: None})[0] is False
     linear, both = ["quantize.linear.float8"], ["quantize.linear.float8", "quantize.grouped_mm.float8"]
-    assert narrow({**EXPERTS, "model.converters": linear})[1]
-    assert not narrow({**EXPERTS, "model.converters": both})[1]
+    assert low_precision({**EXPERTS, "model.converters": linear})[1]
+    assert not low_precision({**EXPERTS, "model.converters": both})[1]
 
 
 def test_fsdp_gathers_8_bits_where_float8_has_no_recipe(convert):
     """``Float8LinearConverter``: with scales of tensors, if parameters are divided; with a recipe, torchtitan stops."""
     gathers = "quantize.linear.float8.enable_fsdp_float8_all_gather"
     eight = {**BASE, "model.converters": ["quantize.linear.float8"]}
-    assert not convert(eight).job.job.narrow_parameters
-    assert convert({**eight, gathers: True}).job.job.narrow_parameters
-    assert convert({**eight, "float8.enable_fsdp_float8_all_gather": True}).job.job.narrow_parameters
-    assert not convert({**BASE, gathers: True}).job.job.narrow_parameters
+    assert not convert(eight).job.job.low_precision_parameters
+    assert convert({**eight, gathers: True}).job.job.low_precision_parameters
+    assert convert({**eight, "float8.enable_fsdp_float8_all_gather": True}).job.job.low_precision_parameters
+    assert not convert({**BASE, gathers: True}).job.job.low_precision_parameters
     with pytest.raises(SynclineError, match="only where float8 has no recipe"):
         convert({**eight, gathers: True, "quantize.linear.float8.recipe_name": "rowwise"})
 

@@ -71,8 +71,8 @@ def test_the_file_is_the_configuration(changes, tmp_path):
 @pytest.mark.parametrize(
     ("experts", "changes"),
     [
-        (False, {"narrow_parameters": True, "narrow_attention": True, "narrow_output": True}),
-        (False, {"wide_first_layers": 2, "wide_last_layers": 1}),
+        (False, {"low_precision_parameters": True, "fp8_attention": True, "low_precision_output_layer": True}),
+        (False, {"first_layers_bf16": 2, "last_layers_bf16": 1}),
         (True, {"adapters": 8, "expert_adapters": "each"}),
         (True, {"adapters": 8, "expert_adapters": "shared"}),
     ],

@@ -50,7 +50,7 @@ def test_slower_constants_make_longer_steps():
     found = job(model="llama3-70b", gpus=64, tp=4, pp=4, cp=1, overlap_tp=True, precision="fp8")
     plain = seconds(found)
     for changed in (
-        {"narrow_products": 0.9},
+        {"low_precision_products": 0.9},
         {"attention": 0.9},
         {"element_wise": 1.1},
         {"logit_bytes": 20.0},

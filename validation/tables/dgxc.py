@@ -82,7 +82,7 @@ def dgxc(folder: Path) -> list[Row]:
                 sequence=whole(at["seq"]),
                 precision=at["precision"].lower(),
                 # `fp8_params` of the launcher's configurations, and of NeMo 2.0's recipe.
-                narrow_parameters="yes" if at["precision"] == "FP8" and not jax else None,
+                low_precision_parameters="yes" if at["precision"] == "FP8" and not jax else None,
                 **(
                     {
                         "recompute": "full" if jax else None if experts else "none",

@@ -60,7 +60,7 @@ def model_zoo(folder: Path) -> list[Row]:
         cluster, sequence, batch = SYSTEMS.get(at["GPU"], at["GPU"].lower()), int(at["SEQ_LEN"]), int(at["GBS"])
         tp, vp = int(at["TP"]), whole(at["VPP"], 1) or 1
         rate = None if h100 else float(at["TFLOPS"]) * 1e12
-        narrow = at["Precision"] == "MXFP8"
+        mxfp8 = at["Precision"] == "MXFP8"
         rows.append(
             made(
                 *("model-zoo", at, "qwen3-235b-a22b", cluster, gpus),
@@ -79,13 +79,13 @@ def model_zoo(folder: Path) -> list[Row]:
                 precision=at["Precision"].lower() or "bf16",
                 # Its commands: HybridEP, with the multiprocessors of Megatron Core (`moe_hybridep_num_sms`), and graphs
                 # of attention, router and preprocessing; with MXFP8, overlap and recomputation.
-                recompute="" if h100 else "selective" if narrow else "none",
-                recompute_modules="moe_act layernorm" if narrow else "",
+                recompute="" if h100 else "selective" if mxfp8 else "none",
+                recompute_modules="moe_act layernorm" if mxfp8 else "",
                 offload="expert_fc1 moe_act" if "offloading" in at["Notes"] else "",
                 graphs="" if h100 else "partial",
                 dispatcher="" if h100 else "fused",
                 dispatch_multiprocessors="" if h100 else "16",
-                overlap_experts="" if h100 else "yes" if narrow and sequence == 4096 else "no",
+                overlap_experts="" if h100 else "yes" if mxfp8 and sequence == 4096 else "no",
                 step_s=None if rate is None else batch * sequence * per_token / (rate * gpus),
                 reading="" if h100 else "step time from FLOP/s, with the FLOP that Megatron-Bridge counts for a token",
                 excluded="stages, experts' parallelism and micro-batch are not given" if h100 else None,

@@ -61,7 +61,7 @@ def mlperf_graphs(at: Row, cluster: str | None, model: str, cp: int | None) -> s
     return "full"
 
 
-def mlperf_narrow_attention(at: Row, cluster: str | None, model: str, tp: int | None, cp: int | None) -> bool:
+def mlperf_fp8_attention(at: Row, cluster: str | None, model: str, tp: int | None, cp: int | None) -> bool:
     """Whether attention of a run of NVIDIA's implementation has 8 bits: ``FP8_DPA`` in the files of its round.
 
     LoRA: ``config_common.sh`` of v4.0, v5.0 and v5.1; in v4.1 the files of B200, and of H100 with ``tp`` 4 and ``cp``
@@ -77,7 +77,7 @@ def mlperf_narrow_attention(at: Row, cluster: str | None, model: str, tp: int | 
     return at["round"] >= "v4.0"
 
 
-def mlperf_narrow_parameters(at: Row, model: str, *, fp4: bool) -> bool:
+def mlperf_low_precision_parameters(at: Row, model: str, *, fp4: bool) -> bool:
     """Whether NVIDIA's implementation keeps and gathers parameters in 8 bits: ``FP8_PARAMS`` and ``FP8_PARAM_GATHER``.
 
     Pre-training has it in the files of v4.0 to v5.1, but not in 4 bits; LoRA has it in v4.0 to v5.0.
@@ -141,8 +141,8 @@ def mlperf(folder: Path) -> list[Row]:
                 precision=precision,
                 recompute="none",
                 graphs=mlperf_graphs(at, cluster, model, cp),
-                narrow_attention="yes" if mlperf_narrow_attention(at, cluster, model, tp, cp) else None,
-                narrow_parameters="yes" if mlperf_narrow_parameters(at, model, fp4=fp4) else None,
+                fp8_attention="yes" if mlperf_fp8_attention(at, cluster, model, tp, cp) else None,
+                low_precision_parameters="yes" if mlperf_low_precision_parameters(at, model, fp4=fp4) else None,
                 lora=16 if lora else None,
                 step_s=float(at["step_time_s_median"]) if at["step_time_s_median"] else None,
                 reading="; ".join(readings) if reason is None else "",

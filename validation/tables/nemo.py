@@ -11,7 +11,7 @@ from tables.row import Row, made, read, whole
 if TYPE_CHECKING:
     from pathlib import Path
 
-NARROW = ("fp8", "mxfp8")
+EIGHT_BITS = ("fp8", "mxfp8")
 """Precisions of 8 bits."""
 
 
@@ -51,7 +51,7 @@ def nemo(folder: Path) -> list[Row]:
                     each for each in (reading, "micro-batch or chunks are not those of its recipe") if each
                 )
             common = nvidia(tp or 1, vp or 1, cluster, model, task)
-            if cluster == "gb300-nvl72" and model == "llama3-70b" and task == "pretrain" and precision in NARROW:
+            if cluster == "gb300-nvl72" and model == "llama3-70b" and task == "pretrain" and precision in EIGHT_BITS:
                 common["calibrates"] = "gb300"
             rows.append(
                 made(

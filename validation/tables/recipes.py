@@ -1,4 +1,4 @@
-"""What recipes of NeMo and Megatron-Bridge do, by container: recomputation, kernels and narrow parameters."""
+"""What recipes of NeMo and Megatron-Bridge do, by container: recomputation, kernels and parameters in low precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def recipe(release: str, model: str, cluster: str, precision: str) -> dict[str, 
     return found
 
 
-NARROW_ATTENTION = (
+FP8_ATTENTION = (
     ("26.06", "deepseek-v3", ("gb300",)),
     ("26.06", "gpt-oss-120b", ("gb",)),
     ("26.06", "qwen3-235b", ("gb",)),
@@ -83,15 +83,15 @@ def bridge_kernels(release: str, model: str, cluster: str, precision: str, task:
     cells = {name: found.get(name, usual) for name, usual in NO_RECIPE.items()}
     if cells["dispatcher"] == "fused":
         cells["dispatch_multiprocessors"] = dispatch_multiprocessors(release, model, cluster)
-    narrow = model in ("deepseek-v3", "gpt-oss-120b") and cells["fused_experts"] == "yes"
+    low_precision_output = model in ("deepseek-v3", "gpt-oss-120b") and cells["fused_experts"] == "yes"
     eight = precision == "mxfp8" and any(
         release >= since and model.startswith(start) and cluster.removeprefix("dgx-").startswith(clusters)
-        for since, start, clusters in NARROW_ATTENTION
+        for since, start, clusters in FP8_ATTENTION
     )
     return {
         **cells,
-        "narrow_output": "yes" if narrow else "no",
-        "narrow_attention": "yes" if eight else "no",
+        "low_precision_output_layer": "yes" if low_precision_output else "no",
+        "fp8_attention": "yes" if eight else "no",
     }
 
 
@@ -103,11 +103,11 @@ def nvidia_parameters(release: str, model: str, cluster: str, precision: str) ->
     Kimi K2 turn off. Containers before 24.12 are those of the launcher, whose examples do not set it. Recipes of MXFP8
     do not overlap it in 25.07 and 25.11 (``scripts/performance``).
     """
-    wide = model.startswith(("gpt-oss", "kimi")) or (model, cluster) == ("deepseek-v3", "dgx-h100")
+    in_bf16 = model.startswith(("gpt-oss", "kimi")) or (model, cluster) == ("deepseek-v3", "dgx-h100")
     since = {"fp8": "24.12", "mxfp8": "25.07", "nvfp4": "26.06"}.get(precision)
     if since is None:
         return {}
-    found = {"narrow_parameters": "yes" if release >= since and not wide else "no"}
+    found = {"low_precision_parameters": "yes" if release >= since and not in_bf16 else "no"}
     if precision == "mxfp8" and release in ("25.07", "25.11"):
         found["overlap_parameters"] = "no"
     return found

@@ -18,8 +18,15 @@ COLUMNS = (
     *("zero", "shard_group", "micro_batch", "global_batch", "accumulation", "sequence"),
     *("precision", "gradient_type", "recompute", "recompute_modules", "attention", "optimizer", "lora", "offload"),
     *("overlap_tp", "overlap_gradients", "overlap_parameters", "overlap_pipeline", "overlap_experts"),
-    *("graphs", "dispatcher", "dispatch_multiprocessors", "fused_experts", "narrow_output", "narrow_attention"),
-    "narrow_parameters",
+    *(
+        "graphs",
+        "dispatcher",
+        "dispatch_multiprocessors",
+        "fused_experts",
+        "low_precision_output_layer",
+        "fp8_attention",
+    ),
+    "low_precision_parameters",
     *("step_s", "memory_gib", "fits", "mfu", "reading", "excluded"),
 )
 

@@ -43,7 +43,7 @@ impl Treatment {
 }
 
 /// Bytes of a query, key or value in 8 bits.
-const NARROW: f64 = 1.0;
+const FP8_BYTES: f64 = 1.0;
 
 /// Bytes that a rank keeps for `layer` and one micro-batch, as the first layer of its chunk.
 pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u32) -> Activations {
@@ -225,7 +225,7 @@ impl Token<'_> {
     fn queries_keys_values(self) -> f64 {
         let (heads, kv_heads) = self.heads();
         // Attention of 8 bits keeps converted copies, and the values before them are not kept.
-        let each = if self.job.narrow_attention { NARROW } else { ELEMENT };
+        let each = if self.job.fp8_attention { FP8_BYTES } else { ELEMENT };
         match self.model.attention {
             Attention::Full | Attention::Window { .. } => {
                 each * self.model.head_dim as f64 * (heads + 2.0 * kv_heads)
@@ -234,7 +234,7 @@ impl Token<'_> {
             Attention::Latent(latent) => {
                 let key = (latent.nope_dim + latent.rope_dim) as f64;
                 let (nope, value) = (latent.nope_dim as f64, latent.value_dim as f64);
-                if self.job.narrow_attention {
+                if self.job.fp8_attention {
                     return each * heads * (2.0 * key + value);
                 }
                 each * heads * (2.0 * key + nope + value)

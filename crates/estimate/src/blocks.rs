@@ -102,8 +102,8 @@ pub fn blocks<C: Costs>(
 /// What the blocks of a job have in common.
 struct Common<'a, C: Costs> {
     setting: Setting<'a, C>,
-    /// The job of layers that have 16 bits.
-    wide: Option<Job>,
+    /// The job of layers that stay in BF16, if there are any.
+    bf16: Option<Job>,
     ends: Ends,
     /// Losses of a micro-batch: that of the model, and one of each layer for multi-token prediction.
     losses: f64,
@@ -128,7 +128,7 @@ impl<'a, C: Costs> Common<'a, C> {
         let trained = if job.adapters.is_some() { setting.trained().all() } else { held.all() };
         let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
         Self {
-            wide: job.of_wide_layers(),
+            bf16: job.of_bf16_layers(),
             ends: setting.ends(),
             losses: f64::from(1 + model.prediction_layers),
             updates: (trained, update_s + copies_s),
@@ -176,7 +176,7 @@ impl<'a, C: Costs> Common<'a, C> {
     /// A layer, whose copies to the host's memory are added to those of its chunk.
     fn layer(&self, number: u32, treatment: Treatment, copies: &mut Copies) -> Detailed {
         let own = self.own(Block::Layer(number));
-        let setting = self.setting.of_layer(number, self.wide.as_ref());
+        let setting = self.setting.of_layer(number, self.bf16.as_ref());
         let like = number.min(setting.model.layers - 1);
         let layer = setting.layer(like, treatment.again);
         let work = layer_work(setting.model, setting.job, like);

@@ -89,9 +89,9 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
         );
     }
     found.extend(schedule(job));
-    found.extend(narrow_attention(job));
-    found.extend(narrow_parameters(job));
-    found.extend(wide_layers(model, job));
+    found.extend(fp8_attention(job));
+    found.extend(low_precision_parameters(job));
+    found.extend(bf16_layers(model, job));
     found.extend(expert_adapters(model, job));
     found.extend(recompute(model, job));
     found.extend(offload(model, job));
@@ -108,20 +108,20 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
 }
 
 /// Attention of 8 bits, which Transformer Engine has in jobs of 8 or 4 bits alone, by kernels of cuDNN.
-fn narrow_attention(job: &Job) -> Option<Diagnostic> {
-    if !job.narrow_attention {
+fn fp8_attention(job: &Job) -> Option<Diagnostic> {
+    if !job.fp8_attention {
         return None;
     }
     let refused = |message: &str, found: String, help: &str| {
-        Some(Diagnostic::error(Code::BadValue, message).key("narrow_attention").found(found).help(help))
+        Some(Diagnostic::error(Code::BadValue, message).key("fp8_attention").found(found).help(help))
     };
     if !job.precision.converts() {
         let found = format!("precision: {}", job.precision.name());
-        let help = "write precision: fp8, mxfp8 or nvfp4, or narrow_attention: false";
+        let help = "write precision: fp8, mxfp8 or nvfp4, or fp8_attention: false";
         return refused("attention has 8 bits only where linear layers have 8 or 4", found, help);
     }
     if !job.fused_attention {
-        let help = "write attention: fused, or narrow_attention: false";
+        let help = "write attention: fused, or fp8_attention: false";
         return refused("attention of 8 bits is fused", "attention: unfused".to_owned(), help);
     }
     let library = match job.attention_library {
@@ -129,24 +129,24 @@ fn narrow_attention(job: &Job) -> Option<Diagnostic> {
         Some(Library::FlashAttention2) => "flash-attention-2",
         None | Some(Library::Measured | Library::Cudnn) => return None,
     };
-    let help = "write attention: cudnn, or narrow_attention: false";
+    let help = "write attention: cudnn, or fp8_attention: false";
     refused("this library has no attention of 8 bits", format!("attention: {library}"), help)
 }
 
 /// Parameters of 8 or 4 bits, which are those of products.
-fn narrow_parameters(job: &Job) -> Option<Diagnostic> {
-    (job.narrow_parameters && !job.precision.converts()).then(|| {
+fn low_precision_parameters(job: &Job) -> Option<Diagnostic> {
+    (job.low_precision_parameters && !job.precision.converts()).then(|| {
         Diagnostic::error(Code::BadValue, "parameters have 8 bits only where linear layers have 8 or 4")
-            .key("narrow_parameters")
+            .key("low_precision_parameters")
             .found(format!("precision: {}", job.precision.name()))
-            .help("write precision: fp8, mxfp8 or nvfp4, or narrow_parameters: false")
+            .help("write precision: fp8, mxfp8 or nvfp4, or low_precision_parameters: false")
     })
 }
 
 /// Layers at both ends that have 16 bits where others have fewer.
-fn wide_layers(model: &Model, job: &Job) -> Option<Diagnostic> {
-    let (first, last) = (job.wide_first_layers, job.wide_last_layers);
-    let (key, number) = if last > 0 { ("wide_last_layers", last) } else { ("wide_first_layers", first) };
+fn bf16_layers(model: &Model, job: &Job) -> Option<Diagnostic> {
+    let (first, last) = (job.first_layers_bf16, job.last_layers_bf16);
+    let (key, number) = if last > 0 { ("last_layers_bf16", last) } else { ("first_layers_bf16", first) };
     if number == 0 {
         return None;
     }

@@ -12,9 +12,9 @@ pub(crate) struct Held {
     /// Those of experts.
     pub(crate) experts: f64,
     /// Of those without experts, the ones of linear layers whose products have 8 or 4 bits.
-    pub(crate) narrow: f64,
+    pub(crate) low_precision: f64,
     /// The same of those of experts.
-    pub(crate) narrow_experts: f64,
+    pub(crate) low_precision_experts: f64,
 }
 
 impl Held {
@@ -26,7 +26,7 @@ impl Held {
     /// Parameters of a stage with these blocks.
     pub(crate) fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
         let tensor = f64::from(job.tensor);
-        let narrow = job.precision.converts();
+        let low_precision = job.precision.converts();
         let layers = [false, true].map(|experts| LayerParameters::of(model, job, experts));
         let mut held = Self::default();
         for block in blocks {
@@ -38,14 +38,14 @@ impl Held {
                         held.dense += job.rank_table(model) as f64;
                     }
                     let joining = model.joining_parameters() as f64 / tensor;
-                    held.add(f64::from(model.prediction_layers) * joining, 0.0, narrow);
+                    held.add(f64::from(model.prediction_layers) * joining, 0.0, low_precision);
                 }
                 Block::Layer(number) => {
                     // Layers of multi-token prediction are like the last layer.
                     let experts = model.has_experts(number.min(model.layers - 1));
                     let LayerParameters { router, linear, routed } = layers[usize::from(experts)];
                     held.dense += router;
-                    held.add(linear, routed, narrow && !job.is_wide(model, number));
+                    held.add(linear, routed, low_precision && !job.is_bf16(model, number));
                 }
             }
         }
@@ -58,8 +58,8 @@ impl Held {
         Self {
             dense: self.dense / dense,
             experts: self.experts / experts,
-            narrow: self.narrow / dense,
-            narrow_experts: self.narrow_experts / experts,
+            low_precision: self.low_precision / dense,
+            low_precision_experts: self.low_precision_experts / experts,
         }
     }
 
@@ -69,12 +69,12 @@ impl Held {
     }
 
     /// Adds parameters of linear layers.
-    fn add(&mut self, dense: f64, experts: f64, narrow: bool) {
+    fn add(&mut self, dense: f64, experts: f64, low_precision: bool) {
         self.dense += dense;
         self.experts += experts;
-        if narrow {
-            self.narrow += dense;
-            self.narrow_experts += experts;
+        if low_precision {
+            self.low_precision += dense;
+            self.low_precision_experts += experts;
         }
     }
 }

@@ -76,8 +76,8 @@ struct Kinds<'a> {
 
 impl<'a> Kinds<'a> {
     fn of_model(model: &'a Model, job: &Job, software: &MemorySoftware) -> Self {
-        let wide = job.of_wide_layers();
-        let kept = [Some(job), wide.as_ref()].map(|job| {
+        let bf16 = job.of_bf16_layers();
+        let kept = [Some(job), bf16.as_ref()].map(|job| {
             [false, true].map(|experts| {
                 let layer = (0..model.layers).find(|layer| model.has_experts(*layer) == experts);
                 [false, true].map(|again| {
@@ -97,7 +97,7 @@ impl<'a> Kinds<'a> {
         // Layers of multi-token prediction are like the last layer.
         let experts = self.model.has_experts(layer.min(self.model.layers - 1));
         let Treatment { again, offloaded } = Treatment::of(job, nth, blocks);
-        let wide = usize::from(job.is_wide(self.model, layer));
-        self.kept[wide][usize::from(experts)][usize::from(again)][usize::from(offloaded)]
+        let bf16 = usize::from(job.is_bf16(self.model, layer));
+        self.kept[bf16][usize::from(experts)][usize::from(again)][usize::from(offloaded)]
     }
 }

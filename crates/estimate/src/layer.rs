@@ -91,12 +91,12 @@ pub(crate) struct Setting<'a, C: Costs> {
 }
 
 impl<'a, C: Costs> Setting<'a, C> {
-    /// That of a layer: `wide`, if its job has layers of 16 bits and this is one.
-    pub(crate) fn of_layer<'b>(&self, number: u32, wide: Option<&'b Job>) -> Setting<'b, C>
+    /// That of a layer: with the job `bf16`, if the layer stays in BF16.
+    pub(crate) fn of_layer<'b>(&self, number: u32, bf16: Option<&'b Job>) -> Setting<'b, C>
     where
         'a: 'b,
     {
-        let job = wide.filter(|_| self.job.is_wide(self.model, number)).unwrap_or(self.job);
+        let job = bf16.filter(|_| self.job.is_bf16(self.model, number)).unwrap_or(self.job);
         Setting { job, ..*self }
     }
 }
@@ -211,7 +211,7 @@ impl<C: Costs> Setting<'_, C> {
     /// The rate of products in a precision over that of the measured kernels.
     pub(crate) fn rate(&self, precision: Precision) -> f64 {
         if precision.converts() {
-            self.software.narrow_products * self.cluster.narrow_sustained
+            self.software.low_precision_products * self.cluster.low_precision_sustained
         } else {
             self.software.products * self.cluster.sustained
         }

@@ -87,7 +87,7 @@ pub struct AttentionWork {
     /// Whose kernel computes it.
     pub library: Library,
     /// Whether its products have 8 bits, rather than 16.
-    pub narrow: bool,
+    pub fp8: bool,
 }
 
 impl AttentionWork {
@@ -145,9 +145,9 @@ pub struct Cluster {
     /// Rate of matrix products of 16 bits under lasting load over that of the measured kernels, which ran in short bursts.
     pub sustained: f64,
     /// The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of
-    /// [`Software::narrow_products`].
+    /// [`Software::low_precision_products`].
     #[serde(default = "unchanged")]
-    pub narrow_sustained: f64,
+    pub low_precision_sustained: f64,
     /// The memory of the host; nothing if it is not known.
     #[serde(default)]
     pub host: Option<Host>,
@@ -203,7 +203,7 @@ pub struct Software {
     /// Rate of matrix products of 16 bits in training over that of the measured kernels under lasting load, alone.
     pub products: f64,
     /// Rate of products of 8 and 4 bits in training over that of the measured kernels.
-    pub narrow_products: f64,
+    pub low_precision_products: f64,
     /// Rate of products of experts, one after the other, over that of others in the same job.
     pub expert_products: f64,
     /// The same for attention.

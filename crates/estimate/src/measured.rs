@@ -15,14 +15,14 @@ pub struct Measured {
     half: Gemm,
     attention: Attention,
     /// Attention in 8 bits, where the job has it.
-    narrow_attention: Option<Attention>,
+    fp8_attention: Option<Attention>,
     nccl: Machine,
     /// Whether linear layers have 16 bits.
     half_precision: bool,
 }
 
 impl Measured {
-    /// The costs of a job in a precision, whose attention has 8 bits if it is `narrow`.
+    /// The costs of a job in a precision, whose attention has 8 bits if `fp8_attention`.
     ///
     /// # Errors
     /// Kernels of this precision were not measured on the accelerator.
@@ -30,7 +30,7 @@ impl Measured {
         kernels: Kernels,
         nccl: Machine,
         precision: Precision,
-        narrow: bool,
+        fp8_attention: bool,
     ) -> Result<Self, Diagnostic> {
         let half = kernels.gemm(SIXTEEN_BITS)?.clone();
         let linear = match precision {
@@ -39,16 +39,16 @@ impl Measured {
             Precision::Nvfp4 => kernels.gemm("nvfp4")?.clone(),
         };
         let attention = kernels.attention(SIXTEEN_BITS)?.clone();
-        let narrow_attention = if narrow { Some(kernels.attention("fp8")?.clone()) } else { None };
+        let fp8_attention = if fp8_attention { Some(kernels.attention("fp8")?.clone()) } else { None };
         let half_precision = !precision.converts();
-        Ok(Self { kernels, linear, half, attention, narrow_attention, nccl, half_precision })
+        Ok(Self { kernels, linear, half, attention, fp8_attention, nccl, half_precision })
     }
 }
 
 impl Measured {
     /// Attention of this work's type.
     fn attention_of(&self, work: AttentionWork) -> &Attention {
-        self.narrow_attention.as_ref().filter(|_| work.narrow).unwrap_or(&self.attention)
+        self.fp8_attention.as_ref().filter(|_| work.fp8).unwrap_or(&self.attention)
     }
 
     /// Products in a precision.

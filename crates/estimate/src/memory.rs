@@ -181,8 +181,9 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     let at = |stage: u8| if job.zero >= stage { divided } else { all };
     let gradient = f64::from(job.gradient_bytes);
     let weights = if job.zero < 3 {
-        let narrow_output = job.narrow_output && job.precision.converts() && blocks.contains(&Block::Output);
-        let output = if narrow_output { job.rank_table(model) as f64 } else { 0.0 };
+        let low_precision_output_layer =
+            job.low_precision_output_layer && job.precision.converts() && blocks.contains(&Block::Output);
+        let output = if low_precision_output_layer { job.rank_table(model) as f64 } else { 0.0 };
         whole_weights(job, software, held, output)
     } else if software.gathers_from_master && job.adapters.is_none() {
         MASTER * divided

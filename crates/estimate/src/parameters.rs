@@ -17,13 +17,16 @@ impl Job {
     /// Bytes of parameters as ranks gather them, and as the optimizer writes them: without experts, and of experts.
     pub(crate) fn gathered_bytes(&self, held: Held) -> (f64, f64) {
         let saved = ELEMENT - self.gathered_each();
-        (ELEMENT * held.dense - saved * held.narrow, ELEMENT * held.experts - saved * held.narrow_experts)
+        (
+            ELEMENT * held.dense - saved * held.low_precision,
+            ELEMENT * held.experts - saved * held.low_precision_experts,
+        )
     }
 
     /// The same of a parameter of a linear layer whose products have 8 or 4 bits.
     fn gathered_each(&self) -> f64 {
         match self.precision {
-            _ if !self.narrow_parameters => ELEMENT,
+            _ if !self.low_precision_parameters => ELEMENT,
             // Ranks that divide parameters gather those along rows forward, and those along columns backward (Megatron-FSDP).
             Precision::Mxfp8 if self.zero >= 3 => self.precision.bytes(),
             Precision::Mxfp8 => ELEMENT,
@@ -42,24 +45,26 @@ fn sides(precision: Precision, software: &MemorySoftware) -> f64 {
 /// Bytes of the weights of a rank, of which those in `held` are whole, and `output` are of an output layer whose products have
 /// 8 or 4 bits, too.
 pub(crate) fn whole_weights(job: &Job, software: &MemorySoftware, held: Held, output: f64) -> f64 {
-    let (all, narrow) = (held.all(), held.narrow + held.narrow_experts);
-    match (software.keeps_converted, job.narrow_parameters) {
-        (true, false) => ELEMENT * all + sides(job.precision, software) * (narrow + output),
-        (true, true) => ELEMENT * (all - narrow) + sides(job.precision, software) * (narrow + output),
+    let (all, low_precision) = (held.all(), held.low_precision + held.low_precision_experts);
+    match (software.keeps_converted, job.low_precision_parameters) {
+        (true, false) => ELEMENT * all + sides(job.precision, software) * (low_precision + output),
+        (true, true) => {
+            ELEMENT * (all - low_precision) + sides(job.precision, software) * (low_precision + output)
+        }
         (false, false) => ELEMENT * all,
-        (false, true) => ELEMENT * (all - narrow) + job.precision.bytes() * narrow,
+        (false, true) => ELEMENT * (all - low_precision) + job.precision.bytes() * low_precision,
     }
 }
 
 /// The same of weights that ranks divide: of those in `held`, each has one part.
 pub(crate) fn divided_weights(job: &Job, held: Held) -> f64 {
-    let (all, narrow) = (held.all(), held.narrow + held.narrow_experts);
-    if !job.narrow_parameters {
+    let (all, low_precision) = (held.all(), held.low_precision + held.low_precision_experts);
+    if !job.low_precision_parameters {
         return ELEMENT * all;
     }
     // Only those of MXFP8 cannot be turned.
     let sides = if job.precision == Precision::Mxfp8 { 2.0 } else { 1.0 };
-    ELEMENT * (all - narrow) + sides * job.precision.bytes() * narrow
+    ELEMENT * (all - low_precision) + sides * job.precision.bytes() * low_precision
 }
 
 /// Bytes that conversions of weights move once a step: into the types of products, or from rows into columns.
@@ -67,10 +72,10 @@ pub(crate) fn converted_once(job: &Job, software: &MemorySoftware, held: Held) -
     if !software.keeps_converted || job.adapters.is_some() || job.zero >= 3 {
         return 0.0;
     }
-    let each = if job.narrow_parameters && job.precision != Precision::Mxfp8 {
+    let each = if job.low_precision_parameters && job.precision != Precision::Mxfp8 {
         2.0 * (sides(job.precision, software) - job.precision.bytes())
     } else {
         ELEMENT + sides(job.precision, software)
     };
-    each * (held.narrow + held.narrow_experts)
+    each * (held.low_precision + held.low_precision_experts)
 }

@@ -261,22 +261,22 @@ type Kind = (bool, Option<u64>, Treatment, bool);
 /// Times of layers and their bytes in the host's memory, of which those of a kind are the same.
 struct LayerTimes<'a, C: Costs> {
     setting: &'a Setting<'a, C>,
-    wide: Option<Job>,
+    bf16: Option<Job>,
     kinds: Vec<(Kind, (Layer, f64))>,
 }
 
 impl<'a, C: Costs> LayerTimes<'a, C> {
     fn of(setting: &'a Setting<'a, C>) -> Self {
-        Self { setting, wide: setting.job.of_wide_layers(), kinds: Vec::with_capacity(3) }
+        Self { setting, bf16: setting.job.of_bf16_layers(), kinds: Vec::with_capacity(3) }
     }
 
     fn layer(&mut self, number: u32, treatment: Treatment) -> (Layer, f64) {
         let model = self.setting.model;
-        let setting = self.setting.of_layer(number, self.wide.as_ref());
-        let wide = self.setting.job.is_wide(model, number);
+        let setting = self.setting.of_layer(number, self.bf16.as_ref());
+        let bf16 = self.setting.job.is_bf16(model, number);
         // Layers of multi-token prediction are like the last layer, but never have 16 bits.
         let number = number.min(model.layers - 1);
-        let kind = (model.has_experts(number), model.window(number), treatment, wide);
+        let kind = (model.has_experts(number), model.window(number), treatment, bf16);
         if let Some((_, found)) = self.kinds.iter().find(|(each, _)| *each == kind) {
             return *found;
         }

@@ -167,9 +167,9 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
         window: model.window(layer).unwrap_or(0),
         backward: false,
         library: job.attention_library.unwrap_or_default(),
-        narrow: job.narrow_attention,
+        fp8: job.fp8_attention,
     });
-    if job.narrow_attention {
+    if job.fp8_attention {
         work.element_bytes += converted_heads(tokens, heads, kv_heads, key_dim, value_dim);
     }
     if !job.fused_attention {

@@ -3,6 +3,7 @@
 #![expect(clippy::float_cmp, reason = "sums of few whole numbers are exact")]
 
 mod adapters;
+mod bf16_layers;
 mod experts;
 mod memory;
 mod models;
@@ -13,7 +14,6 @@ mod pipelines;
 mod profile;
 mod recompute;
 mod schedules;
-mod wide;
 mod work;
 
 use std::cell::RefCell;
@@ -115,11 +115,11 @@ pub fn single(sequence: u64) -> Job {
         dispatcher: Dispatcher::AllToAll,
         dispatch_multiprocessors: 20,
         fused_experts: false,
-        narrow_output: false,
-        narrow_attention: false,
-        narrow_parameters: false,
-        wide_first_layers: 0,
-        wide_last_layers: 0,
+        low_precision_output_layer: false,
+        fp8_attention: false,
+        low_precision_parameters: false,
+        first_layers_bf16: 0,
+        last_layers_bf16: 0,
         vocab_multiple: 1,
         adapters: None,
         adapted: Adapted::All,
@@ -131,7 +131,7 @@ pub fn single(sequence: u64) -> Job {
 /// Software that adds nothing.
 pub const PLAIN: Software = Software {
     products: 1.0,
-    narrow_products: 1.0,
+    low_precision_products: 1.0,
     expert_products: 1.0,
     attention: 1.0,
     attention_library: Library::Measured,
@@ -159,7 +159,7 @@ pub const PLAIN: Software = Software {
 pub const SERVERS: Cluster = Cluster {
     domain: 8,
     sustained: 1.0,
-    narrow_sustained: 1.0,
+    low_precision_sustained: 1.0,
     host: None,
     token_kernels: None,
     fp8_sides: 2,

@@ -82,8 +82,8 @@ fn products_of_8_bits_convert_inputs_once_and_gradients_once() {
         let work = layer_work(&model(), job, 0);
         (work.element_bytes, work.routed_bytes)
     };
-    let (half, narrow) = (single(1024), Job { precision: Precision::Fp8, ..single(1024) });
-    let (plain, converted) = (bytes(&half), bytes(&narrow));
+    let (half, fp8) = (single(1024), Job { precision: Precision::Fp8, ..single(1024) });
+    let (plain, converted) = (bytes(&half), bytes(&fp8));
     // Each element of inputs, forward, and of gradients of outputs, backward: 16 bits read, 8 bits written twice.
     let qkv = 12_288 + 3 * 12_288;
     let out = 2 * 12_288;
@@ -92,11 +92,11 @@ fn products_of_8_bits_convert_inputs_once_and_gradients_once() {
     let experts = 4 * 2 * 1024 * ((12_288 + 2000) + (1000 + 12_288));
     assert!((3 * (converted.1 - plain.1)).abs_diff(experts) < 6);
     // One kernel for all of an expert converts what comes in, and the gradient of what goes out.
-    let fused = bytes(&Job { fused_experts: true, ..narrow.clone() }).1;
+    let fused = bytes(&Job { fused_experts: true, ..fp8.clone() }).1;
     let without = bytes(&Job { fused_experts: true, ..half }).1;
     assert!((3 * (fused - without)).abs_diff(4 * 2 * 1024 * 2 * 12_288) < 6);
     // Frozen weights have no gradients, for which the other copy is.
-    let adapters = Job { adapters: Some(16), ..narrow };
+    let adapters = Job { adapters: Some(16), ..fp8 };
     assert!((3 * (bytes(&adapters).0 - plain.0)).abs_diff(both_passes * 3 / 4) < 6);
 }
 

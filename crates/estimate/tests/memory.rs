@@ -221,13 +221,13 @@ fn transformer_engine_keeps_inputs_of_products_in_8_bits() {
     let token = 2 * (2 * 4096 + 2 * 4096 + 2 * 1024 + 2 * 14_336) + (3 * 4096 + 14_336) + 4 * 32;
     assert_eq!(activations(&model, &fp8, &engine, 0).kept, f64::from(2048 * token));
     // Attention of 8 bits keeps its queries, keys and values in them.
-    let narrow = Job { narrow_attention: true, ..fp8.clone() };
+    let attention = Job { fp8_attention: true, ..fp8.clone() };
     let less = 2048 * (4096 + 2 * 1024);
-    assert_eq!(activations(&model, &narrow, &engine, 0).kept, f64::from(2048 * token - less));
+    assert_eq!(activations(&model, &attention, &engine, 0).kept, f64::from(2048 * token - less));
     // Weights of layers: 16 bits, and 8 bits in two orders. Tables have 16 bits alone.
     let bf16 = Job { precision: Precision::Bf16, ..fp8.clone() };
-    let (narrow, half) = [&fp8, &bf16].map(|job| memory(&model, job, &engine).weights).into();
-    assert_eq!(narrow, 2 * half - 2 * 2 * 4096 * 128_256);
+    let (eight, half) = [&fp8, &bf16].map(|job| memory(&model, job, &engine).weights).into();
+    assert_eq!(eight, 2 * half - 2 * 2 * 4096 * 128_256);
 }
 
 /// One expert that all tokens go to keeps what a dense block keeps, and the input and output in the order of experts; and its

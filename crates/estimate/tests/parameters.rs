@@ -32,8 +32,16 @@ const LINEAR: f64 = 32.0 * (2.0 * 4096.0 * 4096.0 + 2.0 * 1024.0 * 4096.0 + 3.0 
 /// Its tables: embedding and output layer.
 const TABLES: f64 = 2.0 * 128_256.0 * 4096.0;
 
-fn job(precision: Precision, narrow_parameters: bool) -> Job {
-    Job { precision, narrow_parameters, zero: 1, data: 8, shard_group: 8, micro_batches: 4, ..single(1024) }
+fn job(precision: Precision, low_precision_parameters: bool) -> Job {
+    Job {
+        precision,
+        low_precision_parameters,
+        zero: 1,
+        data: 8,
+        shard_group: 8,
+        micro_batches: 4,
+        ..single(1024)
+    }
 }
 
 fn weights(job: &Job, sides: u8) -> f64 {
@@ -61,7 +69,7 @@ fn weights_have_the_copies_that_products_need() {
     }
     assert!((weights(&job(Precision::Bf16, false), 2) - 2.0 * all).abs() < 1.0);
     // An output layer of 8 bits has a copy of its table for its products; the parameter keeps 16 bits.
-    let output = Job { narrow_output: true, ..job(Precision::Fp8, true) };
+    let output = Job { low_precision_output_layer: true, ..job(Precision::Fp8, true) };
     let more = weights(&output, 2) - weights(&job(Precision::Fp8, true), 2);
     assert!((more - TABLES).abs() < 1.0);
 }
@@ -84,8 +92,8 @@ fn ranks_gather_parameters_in_their_type() {
         (Precision::Mxfp8, true, 2.0),
         (Precision::Nvfp4, true, 0.5),
     ];
-    for (precision, narrow, each) in cases {
-        let found = gathered(&model, &job(precision, narrow));
+    for (precision, low_precision, each) in cases {
+        let found = gathered(&model, &job(precision, low_precision));
         assert_eq!(found, [2.0 * TABLES + each * LINEAR], "{precision:?}");
     }
     let fsdp = |precision| Job { zero: 3, ..job(precision, true) };
@@ -101,8 +109,8 @@ fn ranks_that_divide_parameters_have_parts_of_them() {
     for (precision, each) in [(Precision::Fp8, 1.0), (Precision::Mxfp8, 66.0 / 32.0)] {
         assert!((weights(&fsdp(precision), 2) - eighth(each)).abs() < 1.0, "{precision:?}");
     }
-    let torch = |narrow| {
-        let job = Job { zero: 3, ..job(Precision::Fp8, narrow) };
+    let torch = |low_precision| {
+        let job = Job { zero: 3, ..job(Precision::Fp8, low_precision) };
         memory(&llama(), &job, &MemorySoftware::FSDP)
     };
     assert_eq!(torch(true).weights, torch(false).weights);
@@ -139,25 +147,25 @@ fn routers_keep_16_bits() {
     let keys = 2048 * (256 + 32) + 256 * 16 * 128;
     let dense = 4 * (queries + keys + 16 * 64 * 2048 + 3 * 2048 * 1024);
     let routed = 4 * 16 * 3 * 2048 * 1024;
-    let wide = 2 * 32_000 * 2048 + 4 * 16 * 2048;
-    let job = |narrow| Job { expert: 8, ..job(Precision::Fp8, narrow) };
+    let half = 2 * 32_000 * 2048 + 4 * 16 * 2048;
+    let job = |low_precision| Job { expert: 8, ..job(Precision::Fp8, low_precision) };
     let found = gathered(&model, &job(true));
     // Eight ranks divide the experts, so that each copy of them is one, and none is gathered.
-    assert_eq!(found, [f64::from(2 * wide + dense)]);
-    let narrow = memory(&model, &job(true), &MemorySoftware::MEGATRON).weights;
-    assert_eq!(narrow, (2 * wide + 2 * (dense + routed / 8)) as u64);
+    assert_eq!(found, [f64::from(2 * half + dense)]);
+    let low_precision = memory(&model, &job(true), &MemorySoftware::MEGATRON).weights;
+    assert_eq!(low_precision, (2 * half + 2 * (dense + routed / 8)) as u64);
 }
 
 /// A second for each byte of memory: parameters are written in their type, and converted or turned once a step.
 #[test]
 fn weights_are_converted_once_a_step() {
-    let update = |precision, narrow, sides| {
+    let update = |precision, low_precision, sides| {
         let costs = Counting { memory: 1.0, ..Counting::default() };
         let software = syncline_estimate::Software {
             memory: MemorySoftware { fp8_sides: sides, ..MemorySoftware::MEGATRON },
             ..PLAIN
         };
-        estimate(&llama(), &job(precision, narrow), SERVERS, &software, &costs).update_s
+        estimate(&llama(), &job(precision, low_precision), SERVERS, &software, &costs).update_s
     };
     let bf16 = update(Precision::Bf16, false, 2);
     // Each rank writes an eighth of the parameters.
@@ -171,16 +179,20 @@ fn weights_are_converted_once_a_step() {
         (Precision::Mxfp8, true, 1, 2.0 + 2.0 * 33.0 / 32.0),
         (Precision::Nvfp4, true, 1, 2.0 * (0.5 + 1.0 / 16.0) - 1.5 / 8.0),
     ];
-    for (precision, narrow, sides, each) in cases {
-        let more = update(precision, narrow, sides) - bf16;
-        assert!((more / (each * LINEAR) - 1.0).abs() < 1e-9, "{precision:?} {narrow}: {more}");
+    for (precision, low_precision, sides, each) in cases {
+        let more = update(precision, low_precision, sides) - bf16;
+        assert!((more / (each * LINEAR) - 1.0).abs() < 1e-9, "{precision:?} {low_precision}: {more}");
     }
 }
 
 /// Adapters have 16 bits; frozen weights lie in 8 bits alone, and nothing is converted.
 #[test]
 fn frozen_weights_lie_in_8_bits_alone() {
-    let lora = |narrow| Job { adapters: Some(16), adapted: Adapted::All, ..job(Precision::Fp8, narrow) };
+    let lora = |low_precision| Job {
+        adapters: Some(16),
+        adapted: Adapted::All,
+        ..job(Precision::Fp8, low_precision)
+    };
     assert!((weights(&lora(false), 2) - weights(&lora(true), 2) - 2.0 * LINEAR).abs() < 1.0);
     assert_eq!(gathered(&llama(), &lora(false)), gathered(&llama(), &lora(true)));
 }
@@ -197,6 +209,6 @@ fn a_cluster_says_how_many_sides_its_products_need() {
 fn parameters_of_8_bits_need_products_of_8_bits() {
     let found = syncline_estimate::check::check(&llama(), &job(Precision::Bf16, true));
     let keys: Vec<_> = found.iter().filter_map(|each| each.key.as_deref()).collect();
-    assert_eq!(keys, ["narrow_parameters"]);
-    assert!(found[0].help.as_deref().is_some_and(|help| help.contains("narrow_parameters: false")));
+    assert_eq!(keys, ["low_precision_parameters"]);
+    assert!(found[0].help.as_deref().is_some_and(|help| help.contains("low_precision_parameters: false")));
 }

@@ -136,7 +136,7 @@ fn operations_of_attention_are_those_of_all_pairs() {
             window,
             backward: false,
             library: Library::Measured,
-            narrow: false,
+            fp8: false,
         };
         let sees = |query: u64, key: u64| key <= query && (window == 0 || query - key < window);
         let pairs = (0..sequence).flat_map(|query| (0..sequence).map(move |key| (query, key)));
@@ -150,13 +150,13 @@ fn operations_of_attention_are_those_of_all_pairs() {
 #[test]
 fn attention_of_8_bits_converts_its_inputs_and_gradients() {
     let (model, sequence) = (gpt3(), 2048);
-    let wide = Job { precision: Precision::Fp8, ..single(sequence) };
-    let narrow = Job { narrow_attention: true, ..wide.clone() };
+    let linear = Job { precision: Precision::Fp8, ..single(sequence) };
+    let both = Job { fp8_attention: true, ..linear.clone() };
     let work = |job: &Job| layer_work(&model, job, 0);
-    assert!(!work(&wide).attention.unwrap().narrow && work(&narrow).attention.unwrap().narrow);
+    assert!(!work(&linear).attention.unwrap().fp8 && work(&both).attention.unwrap().fp8);
     // Three bytes for each element of queries, keys and values forward; backward for each of the gradients of outputs, and of
     // queries, keys and values: seven h a token in three passes of this many bytes, of which the backward pass has two.
-    let more = work(&narrow).element_bytes - work(&wide).element_bytes;
+    let more = work(&both).element_bytes - work(&linear).element_bytes;
     assert_eq!(more, 3 * sequence * 7 * 12_288 / 3);
 }
 
@@ -182,7 +182,7 @@ fn elements_of_nvfp4_are_read_once_more() {
 
 #[test]
 fn attention_of_8_bits_needs_a_recipe_of_8_bits_and_a_fused_kernel() {
-    let job = Job { narrow_attention: true, precision: Precision::Mxfp8, ..single(2048) };
+    let job = Job { fp8_attention: true, precision: Precision::Mxfp8, ..single(2048) };
     let keys = |job: &Job| check(&gpt3(), job).into_iter().filter_map(|each| each.key).collect::<Vec<_>>();
     assert_eq!(keys(&job), Vec::<String>::new());
     for refused in [
@@ -190,7 +190,7 @@ fn attention_of_8_bits_needs_a_recipe_of_8_bits_and_a_fused_kernel() {
         Job { fused_attention: false, ..job.clone() },
         Job { attention_library: Some(Library::FlashAttention2), ..job.clone() },
     ] {
-        assert_eq!(keys(&refused), ["narrow_attention"]);
+        assert_eq!(keys(&refused), ["fp8_attention"]);
     }
     assert_eq!(keys(&Job { attention_library: Some(Library::Cudnn), ..job }), Vec::<String>::new());
 }

@@ -302,5 +302,5 @@ fn measured(text: &str, name: &str, ratio: f64, nccl: &str, job: &Job) -> Result
     let machine = serde_json::from_str(nccl).map_err(|error| {
         Diagnostic::error(Code::BadValue, "not constants of NCCL").found(error.to_string())
     })?;
-    Measured::new(models, machine, job.precision, job.narrow_attention)
+    Measured::new(models, machine, job.precision, job.fp8_attention)
 }

@@ -158,16 +158,16 @@ class Job(Strict):
     """Multiprocessors that send tokens to experts, where ``dispatcher`` is ``fused``."""
     fused_experts: bool = False
     """Whether one kernel computes all products of a rank's experts and what is between them."""
-    narrow_output: bool = False
+    low_precision_output_layer: bool = False
     """Whether the output layer has the precision of linear layers, rather than 16 bits."""
-    narrow_attention: bool = False
+    fp8_attention: bool = False
     """Whether the products of attention have 8 bits, forward and backward, rather than 16."""
-    narrow_parameters: bool = False
+    low_precision_parameters: bool = False
     """Whether parameters of linear layers are kept and gathered in the precision of their products alone."""
-    wide_first_layers: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
-    """The first layers of the model that have 16 bits where others have fewer."""
-    wide_last_layers: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
-    """The last ones, without those for multi-token prediction."""
+    first_layers_bf16: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    """Layers at the start of the model that stay in BF16 where ``precision`` is lower."""
+    last_layers_bf16: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
+    """The same at the end, before layers for multi-token prediction."""
     vocab_multiple: Count = 1
     """The vocabulary is padded to a multiple of this for each tensor-parallel rank."""
     adapters: Count | None = None

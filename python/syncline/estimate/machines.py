@@ -45,9 +45,9 @@ class Measured:
     sustained: float = 1.0
     """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
     measured kernels, which ran in short bursts."""
-    narrow_sustained: float = 1.0
+    low_precision_sustained: float = 1.0
     """The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of the constant
-    ``narrow_products`` of each framework."""
+    ``low_precision_products`` of each framework."""
     fp8_sides: int = 2
     """Copies of weights in 8 bits that products need: 2 where tensor cores multiply such operands along rows alone."""
 
@@ -219,7 +219,7 @@ class Machine:
         measured = MEASURED.get(self.accelerator)
         sold = 1.0 if measured is None else measured.sustained
         sustained = sold if self.sustained is None else self.sustained
-        narrow = 1.0 if measured is None else measured.narrow_sustained
+        low_precision = 1.0 if measured is None else measured.low_precision_sustained
         host = None
         if self.host.to_host is not None and self.host.to_device is not None:
             update = CPU_UPDATE * (self.host.memory_bytes_per_s or 0.0)
@@ -228,7 +228,7 @@ class Machine:
             {
                 "domain": self.used or self.domain,
                 "sustained": sustained,
-                "narrow_sustained": narrow,
+                "low_precision_sustained": low_precision,
                 "host": host,
                 "token_kernels": self._token_kernels(),
                 "fp8_sides": 2 if measured is None else measured.fp8_sides,

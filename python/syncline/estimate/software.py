@@ -47,7 +47,7 @@ class Software(Strict, metaclass=_Checked):
 
     products: _Rate = 1.0
     """Rate of matrix products of 16 bits in training, over that of the measured kernels under lasting load."""
-    narrow_products: _Rate = 1.0
+    low_precision_products: _Rate = 1.0
     """Rate of products of 8 and 4 bits in training, over that of the measured kernels, which ran in short bursts."""
     expert_products: _Rate = 1.0
     """Rate of products of experts, one after the other, over that of other products in the job."""

@@ -94,8 +94,8 @@ def _neighbours(job: TrainingJob) -> Iterator[tuple[str, Any, Job]]:
     able = job.machine.precisions
     if how.precision in ("bf16", "fp16") and "fp8" in able:
         yield "precision", "fp8", how.changed(precision="fp8")
-    elif how.precision in ("fp8", "mxfp8", "nvfp4") and not how.narrow_attention and how.fused_attention:
-        yield "narrow_attention", True, how.changed(narrow_attention=True)
+    elif how.precision in ("fp8", "mxfp8", "nvfp4") and not how.fp8_attention and how.fused_attention:
+        yield "fp8_attention", True, how.changed(fp8_attention=True)
     for name, on in how.overlap.model_dump().items():
         if not on and _communicates(how, name):
             yield f"overlap.{name}", True, how.changed(overlap={**how.overlap.model_dump(), name: True})

@@ -150,7 +150,7 @@ class JobFile(Strict):
     """The batches of a step."""
     precision: Precision = "bf16"
     """Data type of linear layers. Logits and what is between layers have 16 bits, and so has
-    attention unless `narrow_attention` says otherwise."""
+    attention unless `fp8_attention` says otherwise."""
     gradients: Gradients = "fp32"
     """Data type in which gradients are summed over micro-batches and ranks."""
     moments: Moments = "fp32"
@@ -186,21 +186,22 @@ class JobFile(Strict):
     fused_experts: bool = False
     """Whether one kernel computes all products of a rank's experts and what is between them (Transformer Engine's fused
     grouped block for MXFP8)."""
-    narrow_output: bool = False
-    """Whether the output layer has `precision`, too, rather than 16 bits."""
-    narrow_attention: bool = False
+    low_precision_output_layer: bool = False
+    """Whether the output layer (LM head) has `precision`, too, rather than 16 bits (`fp8_output_proj` of
+    Megatron-Bridge)."""
+    fp8_attention: bool = False
     """Whether the products of attention have 8 bits, forward and backward, rather than 16 (`fp8_dot_product_attention`
     of Megatron Core, `fp8_dpa` of Transformer Engine). Needs `precision` fp8, mxfp8 or nvfp4, and fused attention of
     the framework's library or `cudnn`."""
-    narrow_parameters: bool = False
-    """Whether parameters of linear layers are kept and gathered in `precision`, without those of 16 bits
+    low_precision_parameters: bool = False
+    """Whether parameters of linear layers are kept and gathered in `precision`, without a copy in 16 bits
     (`--fp8-param-gather` of Megatron-LM, `fp4_param_gather`; `enable_fsdp_float8_all_gather` of torchtitan). Needs
     `precision` fp8, mxfp8 or nvfp4."""
-    wide_first_layers: Annotated[int, Field(ge=0, le=1 << 16)] = 0
-    """The first layers of the model whose linear layers and attention have 16 bits where `precision` says fewer
-    (`--first-last-layers-bf16` with `--num-layers-at-start-in-bf16` of Megatron-LM)."""
-    wide_last_layers: Annotated[int, Field(ge=0, le=1 << 16)] = 0
-    """The last ones (`--num-layers-at-end-in-bf16`); layers for multi-token prediction are not among them."""
+    first_layers_bf16: Annotated[int, Field(ge=0, le=1 << 16)] = 0
+    """How many layers at the start of the model stay in BF16, linear layers and attention, where `precision` is fp8,
+    mxfp8 or nvfp4 (`--first-last-layers-bf16` with `--num-layers-at-start-in-bf16` of Megatron-LM)."""
+    last_layers_bf16: Annotated[int, Field(ge=0, le=1 << 16)] = 0
+    """The same at the end (`--num-layers-at-end-in-bf16`), before layers for multi-token prediction."""
     vocab_multiple: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
     """The vocabulary is padded to a multiple of this times `tensor` (Megatron-LM's `--make-vocab-size-divisible-by`).
     Without it, what the framework takes: 128 for `megatron` and `megatron-deepspeed`, 1 for all others."""

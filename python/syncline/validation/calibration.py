@@ -35,7 +35,7 @@ EXPERTS = "experts"
 """What the column ``calibrates`` has for rows to which constants of experts are fitted."""
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "products": (0.5, 1.2),
-    "narrow_products": (0.5, 1.2),
+    "low_precision_products": (0.5, 1.2),
     "expert_products": (0.2, 1.5),
     "attention": (0.3, 1.6),
     "element_wise": (0.5, 6.0),
@@ -94,7 +94,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         # them.
         Software(
             products=0.9,
-            narrow_products=0.9,
+            low_precision_products=0.9,
             # MaxText's, on the same accelerators, from its own rows.
             element_wise=1.5,
             attention_library="cudnn",
@@ -109,7 +109,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         ),
         (
             "products",
-            "narrow_products",
+            "low_precision_products",
             "element_wise",
             "tensor_exposed",
             "data_exposed",
@@ -153,7 +153,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         ("torchtitan", "fsdp2"),
         ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
         PLAIN,
-        ("products", "narrow_products", "attention", "element_wise"),
+        ("products", "low_precision_products", "attention", "element_wise"),
     ),
 }
 """All sets. The constants of a set hold for all its accelerators: those of newer ones are never fitted."""

@@ -72,9 +72,9 @@ class Run(Strict):
     dispatcher: Literal["all_to_all", "fused"] | None = None
     dispatch_multiprocessors: Count | None = None
     fused_experts: bool | None = None
-    narrow_output: bool | None = None
-    narrow_attention: bool | None = None
-    narrow_parameters: bool | None = None
+    low_precision_output_layer: bool | None = None
+    fp8_attention: bool | None = None
+    low_precision_parameters: bool | None = None
     step_s: Positive | None = None
     memory_gib: Positive | None = None
     fits: Literal["yes", "no", "failed"] | None = None

@@ -110,22 +110,22 @@ pub struct Job {
     pub fused_experts: bool,
     /// Whether the output layer has the precision of the linear layers, rather than 16 bits.
     #[serde(default)]
-    pub narrow_output: bool,
+    pub low_precision_output_layer: bool,
     /// Whether the products of attention have 8 bits, forward and backward, rather than 16 (Transformer Engine's
     /// `fp8_dpa`).
     #[serde(default)]
-    pub narrow_attention: bool,
+    pub fp8_attention: bool,
     /// Whether parameters of linear layers are in the precision of their products, without those of 16 bits, and gathered in
     /// it (`--fp8-param-gather` of Megatron-LM).
     #[serde(default)]
-    pub narrow_parameters: bool,
-    /// The first layers of the model whose linear layers and attention have 16 bits, whatever those of others have
+    pub low_precision_parameters: bool,
+    /// How many layers at the start of the model stay in BF16, linear layers and attention, in a job of lower precision
     /// (`--num-layers-at-start-in-bf16` of Megatron-LM).
     #[serde(default)]
-    pub wide_first_layers: u32,
-    /// The last ones, without layers for multi-token prediction.
+    pub first_layers_bf16: u32,
+    /// The same at the end, before layers for multi-token prediction.
     #[serde(default)]
-    pub wide_last_layers: u32,
+    pub last_layers_bf16: u32,
     /// The tokens of each tensor-parallel rank are a multiple of this: the vocabulary is padded to that
     /// (`--make-vocab-size-divisible-by` of Megatron-LM).
     #[serde(default = "one")]
@@ -170,19 +170,19 @@ const fn one() -> u32 {
 }
 
 impl Job {
-    /// Whether a layer has 16 bits where others have fewer.
-    pub const fn is_wide(&self, model: &Model, layer: u32) -> bool {
-        let last = layer < model.layers && layer + self.wide_last_layers >= model.layers;
-        self.precision.converts() && (layer < self.wide_first_layers || last)
+    /// Whether a layer stays in BF16 in a job of lower precision.
+    pub const fn is_bf16(&self, model: &Model, layer: u32) -> bool {
+        let last = layer < model.layers && layer + self.last_layers_bf16 >= model.layers;
+        self.precision.converts() && (layer < self.first_layers_bf16 || last)
     }
 
-    /// A job whose layers are like those of this one that have 16 bits; nothing if it has none.
-    pub(crate) fn of_wide_layers(&self) -> Option<Self> {
-        let some = self.precision.converts() && self.wide_first_layers + self.wide_last_layers > 0;
+    /// A job all of whose layers are as those that stay in BF16 in this one; nothing if it has none.
+    pub(crate) fn of_bf16_layers(&self) -> Option<Self> {
+        let some = self.precision.converts() && self.first_layers_bf16 + self.last_layers_bf16 > 0;
         some.then(|| Self {
             precision: Precision::Bf16,
-            narrow_attention: false,
-            narrow_parameters: false,
+            fp8_attention: false,
+            low_precision_parameters: false,
             fused_experts: false,
             ..self.clone()
         })
@@ -190,7 +190,7 @@ impl Job {
 
     /// The data type of the output layer.
     pub(crate) const fn output_precision(&self) -> Precision {
-        if self.narrow_output { self.precision } else { Precision::Bf16 }
+        if self.low_precision_output_layer { self.precision } else { Precision::Bf16 }
     }
 
     /// Tokens of a micro-batch on one rank.

@@ -47,7 +47,7 @@ pub(super) fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<K
             None => found.push(kernel),
         }
     };
-    let wide = job.of_wide_layers();
+    let bf16 = job.of_bf16_layers();
     for (block, again) in computed(model, job, stage) {
         match block {
             Block::Embedding => {
@@ -55,7 +55,7 @@ pub(super) fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<K
                 add(moved("embedding", "forward and backward", batches, setting.costs.memory(bytes), bytes));
             }
             Block::Layer(number) => {
-                let recorded = recorded.of_layer(number, wide.as_ref());
+                let recorded = recorded.of_layer(number, bf16.as_ref());
                 for kernel in recorded.layer_kernels(number.min(model.layers - 1), again, batches) {
                     add(kernel);
                 }
@@ -174,7 +174,7 @@ impl<C: Costs> Setting<'_, Recorded<'_, C>> {
             }
         }
         if let Some(shape) = work.attention {
-            let attended_in = if shape.narrow { Precision::Fp8 } else { Precision::Bf16 };
+            let attended_in = if shape.fp8 { Precision::Fp8 } else { Precision::Bf16 };
             for backward in [false, true] {
                 let forward = twice(modules.has(Module::CoreAttention));
                 let (flop, bytes) = attended(AttentionWork { backward, ..shape }, job.context);
@@ -246,12 +246,12 @@ impl<C: Costs> Setting<'_, Recorded<'_, C>> {
 /// Operations and bytes of causal attention on one rank of a sequence: bytes are queries, keys, values and outputs, backward
 /// with the gradients of each.
 fn attended(work: AttentionWork, context: u32) -> (f64, f64) {
-    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, backward, narrow, .. } = work;
+    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, backward, fp8, .. } = work;
     let parts = f64::from(context);
     let flop = work.flop() / parts;
     let (key, value) = (key_dim as f64, value_dim as f64);
     let tokens = batch as f64 * sequence as f64 / parts;
-    let element = if narrow { 1.0 } else { 2.0 };
+    let element = if fp8 { 1.0 } else { 2.0 };
     let once = element * tokens * (heads as f64 * (key + value) + kv_heads as f64 * (key + value) * parts);
     (flop, if backward { 2.0 * once } else { once })
 }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FILE = "bridge-keys.yaml"
 _HALVES = ("bf16", "fp16")
-_NARROW: Mapping[str, str | None] = {
+_FP8_RECIPES: Mapping[str, str | None] = {
     "mixed": None,
     "with_fp8_delayed_scaling_mixed": "delayed",
     "with_fp8_current_scaling_mixed": "tensorwise",
@@ -29,7 +29,7 @@ _NARROW: Mapping[str, str | None] = {
     "with_mxfp8_mixed": "mxfp8",
 }
 RECIPES: Mapping[str, tuple[str, str | None]] = {
-    **{f"{half}_{name}": (half, narrow) for half in _HALVES for name, narrow in _NARROW.items()},
+    **{f"{half}_{name}": (half, recipe) for half in _HALVES for name, recipe in _FP8_RECIPES.items()},
     "bf16_with_nvfp4_mixed": ("bf16", "nvfp4"),
     "nemotron_h_bf16_with_fp8_current_scaling_mixed": ("bf16", "tensorwise"),
     "nanov2_bf16_with_fp8_current_scaling_mixed": ("bf16", "blockwise"),
@@ -37,20 +37,20 @@ RECIPES: Mapping[str, tuple[str, str | None]] = {
 }
 """Names of ``mixed_precision``: the type between linear layers, and the recipe of linear layers. Their words may have
 hyphens between them."""
-_WIDE_PARAMETERS = tuple(f"{half}_with_fp8_subchannel_scaling_mixed" for half in _HALVES)
+_BF16_PARAMETERS = tuple(f"{half}_with_fp8_subchannel_scaling_mixed" for half in _HALVES)
 """Recipes of 8 bits that keep and gather parameters of 16 bits; those of 4 bits do not."""
 _WIDTHS = ("fp8", "fp4")
-_WIDE_KEYS = ("first_last_layers_bf16", "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
-"""Layers at both ends that have 16 bits: whether, and how many."""
-_WIDE_LAYERS: Mapping[str, tuple[int, int]] = {
+_BF16_KEYS = ("first_last_layers_bf16", "num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
+"""Layers at both ends that stay in BF16: whether, and how many."""
+_BF16_LAYERS: Mapping[str, tuple[int, int]] = {
     **{f"{half}_with_fp8_current_scaling_mixed": (1, 1) for half in _HALVES},
     **dict.fromkeys(
         ("nemotron_h_bf16_with_fp8_current_scaling_mixed", "nanov2_bf16_with_fp8_current_scaling_mixed"), (2, 2)
     ),
     "nemotron_3_super_bf16_with_nvfp4_mixed": (0, 14),
 }
-"""How many recipes have. Their class has none at either end by default, where Megatron Core has one."""
-_NARROW_ATTENTION = ("fp8_dot_product_attention", "fp8_multi_head_attention")
+"""How many of these layers a recipe has. Their class has none at either end by default, where Megatron Core has one."""
+_FP8_ATTENTION = ("fp8_dot_product_attention", "fp8_multi_head_attention")
 _UNLIKE = {
     "model.num_moe_experts": "num-experts",
     "model.fp8": "fp8-format",
@@ -95,7 +95,7 @@ _SPECIAL = frozenset(
         "model.fp8_multi_head_attention",
         "model.fp8_param",
         "model.fp8_param_gather",
-        *(f"model.{name}" for name in _WIDE_KEYS),
+        *(f"model.{name}" for name in _BF16_KEYS),
         "ddp.use_megatron_fsdp",
     )
 )
@@ -227,7 +227,7 @@ def _precision(renamed: Renamed) -> None:
     settings, put = renamed.given, renamed.put
     said = settings.raw("mixed_precision")
     settings.used.update(("model.bf16", "model.fp16", "model.fp8", "model.fp4", "model.fp8_recipe"))
-    settings.used.update(f"model.{name}" for name in (*_NARROW_ATTENTION, *_WIDE_KEYS))
+    settings.used.update(f"model.{name}" for name in (*_FP8_ATTENTION, *_BF16_KEYS))
     settings.used.update(
         f"{each}.{width}_param{end}" for each in ("model", "ddp") for width in _WIDTHS for end in ("", "_gather")
     )
@@ -246,14 +246,14 @@ def _precision(renamed: Renamed) -> None:
         put("fp8-recipe", kind if settings.has(kind) else key, value=settings.word(kind, default=default))
     if settings.word(f"{before}.fp4") is not None:
         put("fp4-format", f"{before}.fp4", value=settings.found[f"{before}.fp4"].value)
-    for name in _NARROW_ATTENTION:
+    for name in _FP8_ATTENTION:
         if settings.flag(f"{before}.{name}"):
             put(name.replace("_", "-"), f"{before}.{name}")
     _parameters(renamed, "mixed_precision" if above else "ddp")
-    _wide_layers(renamed, before, 0 if above else 1)
+    _bf16_layers(renamed, before, 0 if above else 1)
     settings.raw("mixed_precision.fp8_recipe")
     key = f"{'mixed_precision' if above else 'ddp'}.grad_reduce_in_fp32"
-    _exchange(renamed, key, wide=above if settings.raw(key) is None else settings.flag(key))
+    _exchange(renamed, key, fp32=above if settings.raw(key) is None else settings.flag(key))
 
 
 def _parameters(renamed: Renamed, before: str) -> None:
@@ -268,13 +268,13 @@ def _parameters(renamed: Renamed, before: str) -> None:
                 break
 
 
-def _wide_layers(renamed: Renamed, before: str, each: int) -> None:
-    """Layers at both ends that have 16 bits: ``each`` at each by default."""
+def _bf16_layers(renamed: Renamed, before: str, each: int) -> None:
+    """Layers at both ends that stay in BF16: ``each`` at each by default."""
     settings = renamed.given
-    switch, *counts = (f"{before}.{name}" for name in _WIDE_KEYS)
+    switch, *counts = (f"{before}.{name}" for name in _BF16_KEYS)
     if settings.flag(switch):
         renamed.put("first-last-layers-bf16", switch)
-        for name, said in zip(_WIDE_KEYS[1:], counts, strict=True):
+        for name, said in zip(_BF16_KEYS[1:], counts, strict=True):
             number = settings.whole(said, each, least=0)
             renamed.put(name.replace("_", "-"), said if settings.has(said) else switch, value=number)
 
@@ -284,32 +284,32 @@ def _recipe(renamed: Renamed, name: str) -> None:
     if name not in RECIPES:
         renamed.given.bad(key, ", ".join(RECIPES))
         return
-    half, narrow = RECIPES[name]
+    half, recipe = RECIPES[name]
     put(half, key)
-    if narrow == "nvfp4":
+    if recipe == "nvfp4":
         put("fp4-format", key, value="e2m1")
         put("fp4-param-gather", key)
-    elif narrow is not None:
+    elif recipe is not None:
         put("fp8-format", key, value="hybrid")
-        put("fp8-recipe", key, value=narrow)
-        if name not in _WIDE_PARAMETERS:
+        put("fp8-recipe", key, value=recipe)
+        if name not in _BF16_PARAMETERS:
             put("fp8-param-gather", key)
-    if name in _WIDE_LAYERS:
+    if name in _BF16_LAYERS:
         put("first-last-layers-bf16", key)
-        for argument, number in zip(_WIDE_KEYS[1:], _WIDE_LAYERS[name], strict=True):
+        for argument, number in zip(_BF16_KEYS[1:], _BF16_LAYERS[name], strict=True):
             put(argument.replace("_", "-"), key, value=number)
-    _exchange(renamed, key, wide=half == "bf16")
+    _exchange(renamed, key, fp32=half == "bf16")
 
 
-def _exchange(renamed: Renamed, key: str, *, wide: bool) -> None:
+def _exchange(renamed: Renamed, key: str, *, fp32: bool) -> None:
     """The type of gradients, of which ``key`` decides."""
     renamed.given.used.add("ddp.grad_reduce_in_fp32")
-    argument = "accumulate-allreduce-grads-in-fp32" if wide else "grad-reduce-in-bf16"
-    if "use-megatron-fsdp" in renamed.found or (not wide and "fp16" in renamed.found):
+    argument = "accumulate-allreduce-grads-in-fp32" if fp32 else "grad-reduce-in-bf16"
+    if "use-megatron-fsdp" in renamed.found or (not fp32 and "fp16" in renamed.found):
         # Megatron-FSDP has types of its own, and training in these 16 bits has its gradients in them.
         return
     if renamed.given.raw(key) is None:
-        renamed.default(argument, f"default of Megatron-Bridge: {key}: {str(wide).lower()}")
+        renamed.default(argument, f"default of Megatron-Bridge: {key}: {str(fp32).lower()}")
     else:
         renamed.put(argument, key)
 

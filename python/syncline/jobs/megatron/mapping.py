@@ -709,9 +709,9 @@ def _kernels(settings: Settings, *, experts: bool) -> None:
         settings.put("expert_load", capacity, "moe-expert-capacity-factor", padded)
     _graphs(settings, experts=experts)
     if settings.flag("fp8-output-proj"):
-        settings.put("narrow_output", settings.has("fp8-format"), "fp8-output-proj")
-    _narrow_attention(settings)
-    _narrow_parameters(settings)
+        settings.put("low_precision_output_layer", settings.has("fp8-format"), "fp8-output-proj")
+    _fp8_attention(settings)
+    _low_precision_parameters(settings)
     _wide_layers(settings)
     types = [settings.word(name, *_MOMENTS, default="fp32") for name in ("exp-avg-dtype", "exp-avg-sq-dtype")]
     if settings.flag("use-precision-aware-optimizer"):
@@ -721,7 +721,7 @@ def _kernels(settings: Settings, *, experts: bool) -> None:
             settings.warnings.append("both moments of Adam count with the type of the first one (`exp-avg-dtype`)")
 
 
-def _narrow_attention(settings: Settings) -> None:
+def _fp8_attention(settings: Settings) -> None:
     """Attention of 8 bits, which Transformer Engine has within a recipe of 8 or 4 bits alone.
 
     Megatron Core gives `fp8_multi_head_attention` to the recipe of delayed scaling alone.
@@ -741,10 +741,10 @@ def _narrow_attention(settings: Settings) -> None:
         )
     counts = (eight or four) and (alone or recipe == "delayed")
     why = f"with the recipe {recipe}" if eight or four else "where linear layers have 16 bits"
-    settings.put("narrow_attention", counts, *names, note="" if counts else f"without effect {why}")
+    settings.put("fp8_attention", counts, *names, note="" if counts else f"without effect {why}")
 
 
-_WIDE = {"wide_first_layers": "num-layers-at-start-in-bf16", "wide_last_layers": "num-layers-at-end-in-bf16"}
+_BF16_LAYERS = {"first_layers_bf16": "num-layers-at-start-in-bf16", "last_layers_bf16": "num-layers-at-end-in-bf16"}
 """Keys of layers that have 16 bits, and the arguments for their numbers."""
 
 
@@ -764,12 +764,12 @@ def _wide_layers(settings: Settings) -> None:
             allowed="the recipes tensorwise, blockwise and mxfp8",
             help=f"remove {settings.said(switch)}",
         )
-    for key, name in _WIDE.items():
+    for key, name in _BF16_LAYERS.items():
         note = "" if settings.has(name) else f"default of {settings.software}"
         settings.put(key, settings.whole(name, 1, least=0), switch, name, note=note)
 
 
-def _narrow_parameters(settings: Settings) -> None:
+def _low_precision_parameters(settings: Settings) -> None:
     """Parameters in the type of products alone, which a type of this width must have.
 
     ``reuse-grad-buf-for-mxfp8-param-ag`` says no more: parameters of MXFP8 are gathered in the memory of gradients.
@@ -789,7 +789,7 @@ def _narrow_parameters(settings: Settings) -> None:
             )
         elif settings.flag("use-torch-fsdp2"):
             why = "without effect: FSDP2 gathers 16 bits, from version 2.0 of Transformer Engine on"
-            settings.put("narrow_parameters", False, *names, note=why)  # noqa: FBT003 - the value
+            settings.put("low_precision_parameters", False, *names, note=why)  # noqa: FBT003 - the value
         elif settings.spelled is None and not any(settings.flag(name) for name in _DIVIDED):
             settings.problem(
                 names[0],
@@ -797,7 +797,7 @@ def _narrow_parameters(settings: Settings) -> None:
                 help=f"add {settings.name(_DIVIDED[0])}, or remove {settings.said(names[0])}",
             )
         else:
-            settings.put("narrow_parameters", True, *names)  # noqa: FBT003 - the value
+            settings.put("low_precision_parameters", True, *names)  # noqa: FBT003 - the value
 
 
 _DIVIDED = ("use-distributed-optimizer", "use-megatron-fsdp", "use-custom-fsdp")

@@ -297,7 +297,7 @@ def _narrow(settings: Settings, converters: Sequence[str], *, experts: bool, old
         kept = given if isinstance(given, list) else default
         if kind in kinds and "output" not in kept and not all("grouped_mm" in each for each in converters):
             note = "" if settings.has(name) else f"{_DEFAULT}: all linear layers"
-            settings.put("narrow_output", True, name, note=note)  # noqa: FBT003 - the value
+            settings.put("low_precision_output_layer", True, name, note=note)  # noqa: FBT003 - the value
     if kinds and experts and not any("grouped_mm" in each for each in converters):
         settings.warnings.append(
             "experts keep 16 bits without a converter of grouped_mm; estimates count the type above"
@@ -315,10 +315,10 @@ def _gathered(settings: Settings, shard: int) -> None:
         said = settings.said(recipe)
         settings.problem(name, "torchtitan gathers 8 bits only where float8 has no recipe", help=f"remove {said}")
     elif eight and shard > 1:
-        settings.put("narrow_parameters", True, name)  # noqa: FBT003 - the value
+        settings.put("low_precision_parameters", True, name)  # noqa: FBT003 - the value
     else:
         why = "nothing is divided" if eight else "without float8"
-        settings.put("narrow_parameters", False, name, note=f"without effect: {why}")  # noqa: FBT003 - the value
+        settings.put("low_precision_parameters", False, name, note=f"without effect: {why}")  # noqa: FBT003 - the value
 
 
 def _recompute(settings: Settings) -> None:

@@ -18,7 +18,7 @@ impl Costs for Halved {
     }
 
     fn attention(&self, work: AttentionWork) -> f64 {
-        if work.narrow { 0.0 } else { 1e15 }
+        if work.fp8 { 0.0 } else { 1e15 }
     }
 
     fn memory(&self, _: f64) -> f64 {
@@ -59,9 +59,9 @@ const TOKENS: f64 = 2048.0;
 fn job(first: u32, last: u32) -> Job {
     Job {
         precision: Precision::Fp8,
-        narrow_attention: true,
-        wide_first_layers: first,
-        wide_last_layers: last,
+        fp8_attention: true,
+        first_layers_bf16: first,
+        last_layers_bf16: last,
         zero: 1,
         ..single(2048)
     }
@@ -83,16 +83,16 @@ fn layers_of_16_bits_take_the_time_of_16_bits() {
         assert!((more / wanted - 1.0).abs() < 1e-9, "{first} and {last}: {more}");
     }
     // All of them are a job of 16 bits.
-    let whole = Job { precision: Precision::Bf16, narrow_attention: false, ..job(0, 0) };
+    let whole = Job { precision: Precision::Bf16, fp8_attention: false, ..job(0, 0) };
     assert_eq!(seconds(&model(), &job(8, 0)), seconds(&model(), &whole));
 }
 
 #[test]
 fn stages_at_both_ends_have_them() {
     let stages = |first, last| seconds(&model(), &Job { pipeline: 4, micro_batches: 8, ..job(first, last) });
-    let (plain, wide) = (stages(0, 0), stages(1, 3));
+    let (plain, bf16) = (stages(0, 0), stages(1, 3));
     let more: Vec<f64> =
-        wide.iter().zip(&plain).map(|(wide, plain)| ((wide - plain) / LONGER).round()).collect();
+        bf16.iter().zip(&plain).map(|(bf16, plain)| ((bf16 - plain) / LONGER).round()).collect();
     assert_eq!(more, [1.0, 0.0, 1.0, 2.0]);
 }
 
@@ -110,14 +110,14 @@ fn layers_of_16_bits_have_its_memory() {
     let software = MemorySoftware { fp8_sides: 1, ..MemorySoftware::MEGATRON };
     let weights = |job: &Job| memory(&model(), job, &software).weights as f64;
     for (first, last) in [(0, 0), (1, 2), (8, 0)] {
-        let narrow = f64::from(8 - first - last) * LAYER;
-        let both = 2.0 * (8.0 * LAYER + 2.0 * TABLE) + narrow;
+        let eight_bits = f64::from(8 - first - last) * LAYER;
+        let both = 2.0 * (8.0 * LAYER + 2.0 * TABLE) + eight_bits;
         assert!((weights(&job(first, last)) - both).abs() < 1.0);
-        let alone = Job { narrow_parameters: true, ..job(first, last) };
-        assert!((weights(&alone) - (both - 2.0 * narrow)).abs() < 1.0);
+        let alone = Job { low_precision_parameters: true, ..job(first, last) };
+        assert!((weights(&alone) - (both - 2.0 * eight_bits)).abs() < 1.0);
     }
     let kept = |job: &Job| memory(&model(), job, &software).activations as f64;
-    let half = Job { precision: Precision::Bf16, narrow_attention: false, ..job(0, 0) };
+    let half = Job { precision: Precision::Bf16, fp8_attention: false, ..job(0, 0) };
     let more = activations(&model(), &half, &software, 0).kept
         - activations(&model(), &job(0, 0), &software, 0).kept;
     assert!(more > 0.0 && (kept(&job(1, 1)) - kept(&job(0, 0)) - 2.0 * more).abs() < 1.0);
@@ -125,9 +125,9 @@ fn layers_of_16_bits_have_its_memory() {
     let stages = |first, last| {
         memory_by_stage(&model(), &Job { pipeline: 4, micro_batches: 8, ..job(first, last) }, &software)
     };
-    let (plain, wide) = (stages(0, 0), stages(2, 2));
+    let (plain, bf16) = (stages(0, 0), stages(2, 2));
     for stage in 0..4 {
-        assert_eq!(plain[stage].activations < wide[stage].activations, [0, 3].contains(&stage));
+        assert_eq!(plain[stage].activations < bf16[stage].activations, [0, 3].contains(&stage));
     }
 }
 
@@ -163,9 +163,9 @@ fn a_model_has_as_many_layers() {
     assert_eq!(refused(&job(8, 0)), (String::new(), String::new()));
     assert_eq!(
         refused(&job(9, 0)),
-        ("wide_first_layers".to_owned(), "write wide_first_layers: 8".to_owned())
+        ("first_layers_bf16".to_owned(), "write first_layers_bf16: 8".to_owned())
     );
-    assert_eq!(refused(&job(3, 6)), ("wide_last_layers".to_owned(), "write wide_last_layers: 5".to_owned()));
-    let half = Job { precision: Precision::Bf16, narrow_attention: false, ..job(1, 0) };
-    assert_eq!(refused(&half).0, "wide_first_layers");
+    assert_eq!(refused(&job(3, 6)), ("last_layers_bf16".to_owned(), "write last_layers_bf16: 5".to_owned()));
+    let half = Job { precision: Precision::Bf16, fp8_attention: false, ..job(1, 0) };
+    assert_eq!(refused(&half).0, "first_layers_bf16");
 }
