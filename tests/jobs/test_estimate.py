@@ -126,6 +126,24 @@ def test_a_step_is_the_sum_of_its_parts_and_memory_of_its_kinds():
     assert found.mfu == pytest.approx(flop * 512 * 8192 / (found.step_s * 512 * 989.4e12), rel=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("base", "changes", "axes"),
+    [
+        (DENSE, {}, "TP 4, PP 4, CP 2, DP 16, VPP 5"),
+        (DENSE, {"parallel__context_method": "ulysses"}, "TP 4, PP 4, CP 2 by Ulysses, DP 16, VPP 5"),
+        (EXPERTS, {"parallel__expert_tensor": 2}, "TP 2, PP 4, EP 4, ETP 2, DP 64"),
+        (EXPERTS, {"parallel__expert": 1, "parallel__expert_tensor": 2}, "TP 2, PP 4, EP 1, ETP 2, DP 64"),
+        (
+            DENSE,
+            {"parallel": {"tensor": 8, "zero": 3, "shard_group": 32}, "lora": 16},
+            "TP 8, DP 64, ZeRO-3 in groups of 32, LoRA of rank 16",
+        ),
+    ],
+)
+def test_the_first_sentence_names_how_the_job_is_divided(base, changes, axes):
+    assert read(changed(base, **changes)).job.axes == axes
+
+
 GROUPED = changed(EXPERTS, dispatcher="fused", model__experts__groups=2)
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.model": [(DENSE, {"model__layers": 64})],

@@ -104,6 +104,15 @@ def test_several_values_are_a_list_or_words(convert):
     assert convert(words, **given).job.job == convert(DEEPSEEK_V3, **given).job.job
 
 
+@pytest.mark.parametrize("layers", ["\"'([0]*3+[1]*58)'\"", "'\"([0]*3+[1]*58)\"'"])
+def test_quotes_for_the_shell_do_not_count(convert, layers):
+    """As Kimi K2 of the collection has them."""
+    given = {"TP": "2", "PP": "8", "EP": "64"}
+    (line,) = (line for line in DEEPSEEK_V3.splitlines() if "--moe-layer-freq" in line)
+    quoted = DEEPSEEK_V3.replace(line, f"{line.split(':')[0]}: {layers}")
+    assert convert(quoted, **given).job == convert(DEEPSEEK_V3, **given).job
+
+
 def test_a_variable_without_a_value_is_an_error_with_its_place(convert):
     with pytest.raises(SynclineError, match="the file does not set `TP`") as found:
         convert(DEEPSEEK_V3, PP="8", EP="64")

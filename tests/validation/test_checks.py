@@ -20,6 +20,8 @@ CASES = [
     ({"pp": 48, "cp": 1, "gpus": 192, "global_batch": 8}, "pp", "more stages than the 32 layers", "24"),
     ({"pp": 2, "virtual_stages": 18}, "virtual_stages", "more chunks than the 32 layers", "17"),
     ({"split": "even", "pp": 3, "gpus": 24, "global_batch": 24}, "pp", "do not divide by pp x virtual_stages", "2"),
+    ({"split": "even", "virtual_stages": 3}, "virtual_stages", "do not divide by pp x virtual_stages", "2"),
+    ({"calibrates": "experts h200"}, "calibrates", "no constants are fitted to rows with `h200`", "h100"),
     ({"virtual_stages": 2, "pp": 1, "global_batch": 16}, "virtual_stages", "without a pipeline", "1"),
     ({"ep": 2}, "ep", "has no experts", "1"),
     ({**MOE, "ep": 3, "gpus": 24, "global_batch": 24}, "ep", "the 128 experts do not divide by ep", "2"),

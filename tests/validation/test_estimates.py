@@ -12,11 +12,12 @@ from syncline.estimate.software import Software, choose, read, shipped
 from syncline.validation.estimates import estimator, predictor
 from tests import loaded
 from tests.conftest import ROOT, Cli
-from tests.validation.rows import CLUSTERS, FOLDER, GOOD, MODELS, write
+from tests.validation.rows import CLUSTERS, FOLDER, GOOD, MODELS, row, write
 
 pytest.importorskip("scipy")
 
-from syncline.validation.calibration import CALIBRATIONS, calibrated, fit
+from syncline.validation.calibration import CALIBRATIONS, EXPERTS, calibrated, fit, held_out
+from syncline.validation.checks import SETS
 from syncline.validation.runs import Run
 
 
@@ -139,6 +140,28 @@ def test_constants_are_found_again():
     found = fit(Software(), tuple(true), [(each, seconds(each, **true)) for each in jobs])
     for name, value in true.items():
         assert getattr(found, name) == pytest.approx(value, rel=0.02), name
+
+
+def test_sets_of_rows_have_names_that_checks_know():
+    assert {each.rows for each in CALIBRATIONS.values()} - {""} | {EXPERTS} <= set(SETS)
+
+
+def test_without_rows_of_other_models_the_constants_of_the_package_count(tmp_path):
+    """A file of one's own often has one model, and no rows to fit constants to once this model is left out."""
+    dense = row(tmp_path, framework="megatron", calibrates="h100")
+    mixture = {"model": "qwen3-30b-a3b", "tp": 1, "pp": 1, "cp": 1, "global_batch": 16}
+    experts = row(tmp_path, framework="megatron", calibrates="experts", **mixture)
+    for rows, each in [((dense,), dense), ((experts,), experts)]:
+        asked = (each.run, each.model, each.cluster)
+        left_out, known = held_out(rows, shipped(), {"megatron"}, known=True), predictor(shipped())
+        assert left_out(*asked).step_s == known(*asked).step_s
+    # The row without experts decides the constants of all models, and none of those of experts.
+    made = {}
+    held_out([dense, experts], shipped(), {"megatron"}, made, known=True)(*asked)
+    found, known = made["megatron", experts.run.model, True], shipped()["megatron"].constants
+    of_experts = CALIBRATIONS["megatron"].experts
+    assert {name: getattr(found, name) for name in of_experts} == {name: getattr(known, name) for name in of_experts}
+    assert found.products != known.products
 
 
 def test_a_constant_that_rows_do_not_tell_stays_near_its_first_value():

@@ -29,6 +29,8 @@ def test_a_row_is_read(tmp_path):
     [
         ("gpus", "many", "a whole number"),
         ("gpus", "0", "at least 1"),
+        ("gpus", "2147483648", "below 2147483648"),
+        ("micro_batch", "1" + 18 * "0", "below 2147483648"),
         ("zero", "4", "at most 3"),
         ("step_s", "-0.5", "above 0"),
         ("step_s", "nan", "a number"),

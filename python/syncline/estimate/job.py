@@ -44,6 +44,8 @@ GRADIENT_BYTES: Mapping[Gradients, Literal[2, 4]] = {"fp32": 4, "bf16": 2, "fp16
 MOMENT_BYTES: Mapping[Moments, Literal[1, 2, 4]] = {"fp32": 4, "bf16": 2, "8bit": 1}
 """Bytes of a moment by its type."""
 
+METHODS: Mapping[str, str] = {"all_gather": "all-gather", "ulysses": "Ulysses"}
+"""How context-parallel ranks have each other's keys and values, but for rings."""
 AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
 """Axes of a job by their names in the core, and their usual short names."""
 SCHEDULES: Mapping[Schedule, str] = {
@@ -195,14 +197,23 @@ class Job(Strict):
 
     @property
     def axes(self) -> str:
-        """The axes with more than one rank, such as ``TP 4, PP 8, DP 16``; VPP is chunks of layers of a stage."""
-        found = [f"{short} {getattr(self, name)}" for name, short in AXES.items() if getattr(self, name) > 1]
+        """The axes with more than one rank, such as ``TP 4, PP 8, DP 16``, and how they are used.
+
+        ETP are the ranks that divide each expert; VPP is chunks of layers of a stage.
+        """
+        names = {name: f"{short} {getattr(self, name)}" for name, short in AXES.items() if getattr(self, name) > 1}
+        if self.context > 1 and self.context_method != "ring":
+            names["context"] += f" by {METHODS[self.context_method]}"
+        if self.expert_tensor > 1:
+            names["expert"] = f"EP {self.expert}, ETP {self.expert_tensor}"
+        found = [names[name] for name in AXES if name in names]
         if self.schedule != "1f1b":
             found.append(SCHEDULES[self.schedule])
         elif self.virtual_stages > 1:
             found.append(f"VPP {self.virtual_stages}")
         if self.zero == 3:
-            found.append("ZeRO-3")
+            divided = 1 < self.shard_group < self.data * self.context
+            found.append(f"ZeRO-3 in groups of {self.shard_group}" if divided else "ZeRO-3")
         if self.recompute == "full":
             found.append("recomputed" if self.recompute_method != "block" else f"{self.recompute_layers} recomputed")
         if self.recompute_modules:
@@ -214,6 +225,8 @@ class Job(Strict):
         if self.offload.optimizer:
             part = "" if self.offload.optimizer == 1 else f"{percent(self.offload.optimizer)} of "
             found.append(f"{part}the optimizer offloaded")
+        if self.adapters is not None:
+            found.append(f"LoRA of rank {self.adapters}")
         return ", ".join(found) or "one accelerator"
 
     def changed(self, **values: Any) -> Job:

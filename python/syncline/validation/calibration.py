@@ -276,10 +276,23 @@ class _Jobs:
         experts = _jobs(calibration, EXPERTS, rows) if calibration.experts else []
         return cls(calibration, _jobs(calibration, calibration.rows, rows), experts)
 
-    def constants(self, without: str | None = None) -> Software:
-        """The constants that fit the rows of other models best: those of experts are fitted last."""
+    def constants(self, without: str | None = None, known: Software | None = None) -> Software:
+        """The constants that fit the rows of other models best: those of experts are fitted last.
+
+        Constants for which there are no such rows are those of ``known``, if it is given.
+        """
         experts = [job for job in self.experts if job.model != without]
-        return _fitted(self.dense_constants(without), self.calibration.experts, experts)
+        dense = self.dense_constants(without)
+        if known is not None and all(job.model == without for job in self.dense):
+            dense = known
+        elif known is not None and not experts:
+            dense = dense.model_copy(update={name: getattr(known, name) for name in self.calibration.experts})
+        return _fitted(dense, self.calibration.experts, experts)
+
+    def lacks(self, without: str) -> bool:
+        """Whether some constants have no rows of other models."""
+        kinds = [self.dense, self.experts] if self.calibration.experts else [self.dense]
+        return any(all(job.model == without for job in jobs) for jobs in kinds)
 
     def dense_constants(self, without: str | None = None) -> Software:
         """The same, without those of experts."""
@@ -338,13 +351,16 @@ def held_out(
     rows: Sequence[Row],
     sets: Mapping[str, ConstantSet],
     names: Collection[str],
-    made: dict[tuple[str, str], Software] | None = None,
+    made: dict[tuple[str, str, bool], Software] | None = None,
+    *,
+    known: bool = False,
 ) -> Predict:
     """A predictor that fits each set in ``names`` again for each model of its rows, without the rows of that model.
 
     Rows that did not calibrate one of these sets are predicted with ``sets``, but for pretraining of a model with
-    experts of which other rows did: these are left out, too. ``made`` keeps constants by set and model, for another
-    predictor of the same rows.
+    experts of which other rows did: these are left out, too. Constants for which no other model has rows are those
+    before a fit or, if ``known``, those of ``sets``, which may have seen that model. ``made`` keeps constants for
+    another predictor of the same rows: by set and model, and whether some are those of ``sets``.
     """
     plain = predictor(sets)
     jobs = {name: _Jobs.of(CALIBRATIONS[name], rows) for name in names}
@@ -359,9 +375,10 @@ def held_out(
         sibling = run.task == "pretrain" and run.framework == framework and run.model in siblings[name]
         if not sibling and not _counts(CALIBRATIONS[name], run):
             return plain(run, model, cluster)
-        key = name, run.model
+        lacking = known and jobs[name].lacks(run.model)
+        key = name, run.model, lacking
         if key not in made:
-            made[key] = jobs[name].constants(run.model)
+            made[key] = jobs[name].constants(run.model, sets[name].constants if lacking else None)
         return predicted(run, cluster, estimator(run, model, cluster), made[key])
 
     return predict

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 MODULES: tuple[str, ...] = get_args(Module)
 """Parts of a layer that a run can compute again."""
+SETS = ("a100", "experts", "fsdp", "gb300", "h100", "nanotron")
+"""What the column ``calibrates`` can have: rows that constants of software, or the clock of GB300, may be fitted to."""
 POLICIES = ("operators", "all but qkv")
 """What frameworks compute again by rules of their own: torchtitan and MaxText."""
 
@@ -112,6 +114,13 @@ def problems_of(row: Row) -> list[Diagnostic]:
     return found
 
 
+def _sets(row: Row) -> Iterator[Diagnostic]:
+    for name in (row.run.calibrates or "").split():
+        if name not in SETS:
+            message = f"no constants are fitted to rows with `{name}`"
+            yield row.problem("calibrates", message, allowed=", ".join(SETS), near=nearest(name, SETS))
+
+
 def _mesh(row: Row) -> Iterator[Diagnostic]:
     run = row.run
     parts = run.tp * run.pp * run.cp
@@ -159,8 +168,14 @@ def _model(row: Row) -> Iterator[Diagnostic]:
             near=most,
         )
     elif run.split == "even" and layers % (run.pp * run.virtual_stages):
-        near = _near(row, "pp", (each for each in divisors(layers) if layers % (each * run.virtual_stages) == 0))
-        yield row.problem("pp", f"the {layers} layers do not divide by pp x virtual_stages", near=near)
+        stages = layers % run.pp != 0
+        column, whole = ("pp", layers) if stages else ("virtual_stages", layers // run.pp)
+        yield row.problem(
+            column,
+            f"the {layers} layers do not divide by pp x virtual_stages",
+            allowed=f"a divisor of {whole}" + ("" if stages else f" with pp {run.pp}"),
+            near=_near(row, column, divisors(whole)),
+        )
     if run.virtual_stages > 1 and run.pp == 1:
         yield row.problem("virtual_stages", "virtual stages without a pipeline", allowed="1 with pp 1", near=1)
     if run.ep > 1 and model.experts is None:
@@ -245,7 +260,15 @@ def _measured(row: Row) -> Iterator[Diagnostic]:
         yield row.problem("memory_gib", "more memory than the accelerator has", allowed=f"at most {most}", near=most)
 
 
-_CHECKS: tuple[Callable[[Row], Iterable[Diagnostic]], ...] = (_mesh, _model, _batch, _precision, _recomputed, _measured)
+_CHECKS: tuple[Callable[[Row], Iterable[Diagnostic]], ...] = (
+    _sets,
+    _mesh,
+    _model,
+    _batch,
+    _precision,
+    _recomputed,
+    _measured,
+)
 
 
 def least_step_s(row: Row) -> float | None:

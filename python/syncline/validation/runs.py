@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from syncline.errors import Diagnostic
     from syncline.input.node import Mark, Node
 
-Count = Annotated[int, Field(ge=1, le=1 << 40)]
+Count = Annotated[int, Field(ge=1, lt=1 << 31)]
 Text = Annotated[str, Field(min_length=1, max_length=1000)]
 Positive = Annotated[float, Field(gt=0)]
 
@@ -54,7 +54,7 @@ class Run(Strict):
     micro_batch: Count
     global_batch: Count
     accumulation: Count | None = None
-    sequence: Count
+    sequence: Annotated[int, Field(ge=1, le=1 << 40)]
     precision: Literal["bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
     gradient_type: Literal["fp32", "bf16", "fp16"] | None = None
     recompute: Literal["none", "selective", "full"] | None = None
@@ -143,7 +143,7 @@ _INTS, _FLOATS, _BOOLS = _kinds()
 
 
 def _value(column: str, cell: str, mark: Mark, problems: list[Diagnostic]) -> str | bool | int | float:
-    if column in _INTS and re.fullmatch(r"-?[0-9]{1,18}", cell):
+    if column in _INTS and re.fullmatch(r"-?[0-9]{1,400}", cell):
         return int(cell)
     if column in _FLOATS and re.fullmatch(r"-?[0-9]*\.?[0-9]+([eE][-+]?[0-9]{1,3})?", cell):
         return float(cell)

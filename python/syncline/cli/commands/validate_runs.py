@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncline.validation.checks import Row
     from syncline.validation.prediction import Predict
 
-    Made = dict[tuple[str, str], Software]
+    Made = dict[tuple[str, str, bool], Software]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +124,8 @@ def _predictor(rows: Sequence[Row], made: Made, *, held_out: bool) -> Predict:
     from syncline.validation.calibration import held_out as left_out
     from syncline.validation.estimates import predictor
 
-    return left_out(rows, shipped(), {"megatron"}, made) if held_out else predictor()
+    # A file of one's own may have rows of one model alone.
+    return left_out(rows, shipped(), {"megatron"}, made, known=True) if held_out else predictor()
 
 
 def _unseen(rows: Sequence[Row], made: Made) -> Predict:

@@ -1,7 +1,8 @@
 """Arguments of Megatron-LM in YAML: below ``MODEL_ARGS``, as its functional tests and collections of models have them.
 
 A value ``true`` makes a switch, and ``false`` leaves an argument out; a list makes several values. ``${NAME}`` stands
-for a variable of the environment.
+for a variable of the environment. Launchers give values to a shell, so quotes around a value within those of YAML do
+not count.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from syncline.input.node import Node
 
 SECTION = "MODEL_ARGS"
+_QUOTED = re.compile(r"""\s*(?P<quote>['"])(?P<inside>[^'"]*)(?P=quote)\s*""")
 _VARIABLE = re.compile(r"\$(?:\{(?P<inside>\w+)\}|(?P<bare>\w+))")
 
 
@@ -78,6 +80,8 @@ def _values(name: str, node: Node, mark: Mark, environment: Mapping[str, str]) -
 def _filled(value: object, mark: Mark, environment: Mapping[str, str]) -> Word:
     """A value with what its variables stand for."""
     text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    if (quoted := _QUOTED.fullmatch(text)) is not None:
+        text = quoted["inside"]
     unset: list[str] = []
 
     def fill(found: re.Match[str]) -> str:
