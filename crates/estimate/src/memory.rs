@@ -14,7 +14,7 @@ use crate::offload::HOST_GRADIENT;
 use crate::parameters::{divided_weights, whole_weights};
 use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
-use crate::stages::{Block, divide, in_flight};
+use crate::stages::{Block, divide, kept_at_once};
 use serde::Serialize;
 
 /// The peak memory of a rank, in bytes.
@@ -114,21 +114,21 @@ fn stage(
 ) -> Memory {
     let held = Held::of(model, job, blocks);
     let States { weights, gradients, optimizer, gathered, host } = states(model, job, software, held, blocks);
-    let batches = in_flight(job, number);
     // Only with GPipe does a forward pass come before the last one's loss has gone backward.
-    let losses = if job.schedule == Schedule::GPipe { batches } else { 1.0 };
-    let (mut kept, mut logits, mut working, mut host) = (0.0, 0.0, 0.0_f64, host);
-    for place in places(job, number) {
-        let chunk = chunks[place.chunk as usize];
-        kept += batches * chunk.layers + losses * chunk.output;
-        logits += losses * chunk.logits;
-        host += batches * chunk.host;
-        working = working.max(chunk.working);
-    }
-    if job.schedule.is_ordered() {
+    let losses = if job.schedule == Schedule::GPipe { f64::from(job.micro_batches) } else { 1.0 };
+    let chunks_of_stage = || places(job, number).map(|place| chunks[place.chunk as usize]);
+    let at_once = |bytes: fn(Kept) -> f64| {
+        kept_at_once(job, number, &chunks_of_stage().map(bytes).collect::<Vec<f64>>())
+    };
+    let logits = losses * chunks_of_stage().map(|chunk| chunk.logits).sum::<f64>();
+    let working = chunks_of_stage().map(|chunk| chunk.working).fold(0.0, f64::max);
+    let kept = if job.schedule.is_ordered() {
         let bytes: Vec<ChunkBytes> = chunks.iter().map(|chunk| chunk.ordered()).collect();
-        kept = peak(job, number, &bytes);
-    }
+        peak(job, number, &bytes)
+    } else {
+        at_once(|chunk| chunk.layers) + losses * chunks_of_stage().map(|chunk| chunk.output).sum::<f64>()
+    };
+    let host = host + at_once(|chunk| chunk.host);
     let working = (working - logits).max(0.0);
     let fragmentation = software.fragmentation_in(job) * (kept + logits + working + gathered);
     Memory {

@@ -115,3 +115,31 @@ pub fn in_flight(job: &Job, stage: u32) -> f64 {
         (later + 1.0).min(batches)
     }
 }
+
+/// What a stage keeps at most if a micro-batch keeps `chunks` in each of its chunks, from its forward to its backward pass: with
+/// [`in_flight`] micro-batches where these are equal. Elsewhere it matters which chunks they have come to: as many micro-batches
+/// as there are stages go through one chunk after the other, forward from the first and backward from the last one.
+pub fn kept_at_once(job: &Job, stage: u32, chunks: &[f64]) -> f64 {
+    let all: f64 = chunks.iter().sum();
+    let equal = chunks.windows(2).all(|two| two[0].to_bits() == two[1].to_bits());
+    if equal || job.schedule != Schedule::OneForwardOneBackward {
+        return in_flight(job, stage) * all;
+    }
+    let (stages, count, batches) = (job.pipeline as usize, chunks.len(), job.micro_batches as usize);
+    let (round, pieces) = (stages * count, batches.next_multiple_of(stages) * count);
+    // The last micro-batches may be fewer than stages: others do not exist.
+    let exists = |piece: usize| piece / round * stages + piece % stages < batches;
+    let kept = |piece: usize, chunk: usize| if exists(piece) { chunks[chunk] } else { 0.0 };
+    let forward = |piece: usize| kept(piece, piece % round / stages);
+    let backward = |piece: usize| kept(piece, count - 1 - piece % round / stages);
+    let ahead = (2 * (stages - 1 - stage as usize) + (count - 1) * stages).min(pieces);
+    let mut now: f64 = (0..ahead).map(forward).sum();
+    let mut most = now;
+    // Whatever a stage keeps, it keeps again after a round.
+    for piece in 0..(pieces - ahead).min(round) {
+        now += forward(ahead + piece);
+        most = most.max(now);
+        now -= backward(piece);
+    }
+    most
+}

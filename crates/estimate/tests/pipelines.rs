@@ -3,8 +3,10 @@
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use proptest::prelude::*;
 use syncline_estimate::schedule::run::{ChunkTimes, execute, pipelined, timeline};
-use syncline_estimate::stages::{Block, divide};
+use syncline_estimate::stages::{Block, divide, kept_at_once};
 use syncline_estimate::{Job, Model, Schedule, Split, estimate};
+use syncline_workload::parallel::Schedule as Simulated;
+use syncline_workload::schedule::Pipeline;
 
 fn layers(stage: &[Block]) -> usize {
     stage.iter().filter(|block| matches!(block, Block::Layer(_))).count()
@@ -44,6 +46,26 @@ fn bubbles_are_those_of_the_paper() {
 }
 
 proptest! {
+    /// Beside a walk through the turns by which a simulation counts memory.
+    #[test]
+    fn a_stage_keeps_the_chunks_that_micro_batches_have_come_to(
+        (stages, kept) in (2_u32..9, 1_usize..6).prop_flat_map(|(stages, chunks)| {
+            (Just(stages), proptest::collection::vec(0_u32..20, chunks))
+        }),
+        rounds in 2_u32..6,
+    ) {
+        let chunks = kept.len() as u32;
+        let job = pipeline(stages, rounds * stages, chunks);
+        let schedule = if chunks > 1 { Simulated::Interleaved } else { Simulated::OneForwardOneBackward };
+        let pipeline = Pipeline { schedule, stages, chunks, micro_batches: rounds * stages, combined: false };
+        let bytes: Vec<f64> = kept.iter().copied().map(f64::from).collect();
+        for stage in 0..stages {
+            let expected = pipeline.peak(stage, |chunk| u128::from(kept[chunk as usize]));
+            let found = kept_at_once(&job, stage, &bytes);
+            prop_assert!((found - expected as f64).abs() < 1e-9, "{} instead of {}", found, expected);
+        }
+    }
+
     /// What repeats itself is skipped: no second is lost by that, with any chunks and messages.
     #[test]
     fn many_micro_batches_take_as_long_as_executed_one_by_one(
