@@ -243,7 +243,7 @@ def test_attention_of_8_bits_is_that_of_the_mixed_precision(convert):
     assert not fp8_attention({"model.fp8_dot_product_attention": True})
     plain = {"mixed_precision": None, "model.fp8": "hybrid", "model.fp8_multi_head_attention": True}
     assert fp8_attention(plain) and not fp8_attention({**plain, "model.fp8_recipe": "tensorwise"})
-    with pytest.raises(SynclineError, match="no attention of 8 bits"):
+    with pytest.raises(SynclineError, match="no FP8 attention"):
         fp8_attention({**plain, "model.fp8_recipe": "blockwise"})
 
 

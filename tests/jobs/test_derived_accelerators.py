@@ -69,9 +69,9 @@ def test_attention_of_8_bits_is_faster_and_keeps_less(estimated) -> None:
 @pytest.mark.parametrize(
     ("change", "found"),
     [
-        (("precision: fp8", "precision: bf16"), "only where linear layers have 8 or 4"),
-        (("fp8_attention", "attention: unfused\nfp8_attention"), "attention of 8 bits is fused"),
-        (("fp8_attention", "attention: flash-attention-2\nfp8_attention"), "no attention of 8 bits"),
+        (("precision: fp8", "precision: bf16"), "FP8 attention needs linear layers"),
+        (("fp8_attention", "attention: unfused\nfp8_attention"), "FP8 attention needs fused attention"),
+        (("fp8_attention", "attention: flash-attention-2\nfp8_attention"), "no FP8 attention"),
         (("H100", "A100"), "does not compute in fp8"),
     ],
 )

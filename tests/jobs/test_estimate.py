@@ -306,7 +306,7 @@ def test_frameworks_are_those_with_constants():
         ({"parallel__pipeline": 3}, "cluster.gpus", "or write pipeline: 2"),
         ({"model__layers": 1001}, "model.layers", "at most 1000"),
         ({"model__head_dim": 1 << 40}, "model.head_dim", "at most 1048576"),
-        ({"model__hidden": 1 << 20, "model__ffn": 1 << 24}, "model", "no model has so many parameters"),
+        ({"model__hidden": 1 << 20, "model__ffn": 1 << 24}, "model", "too many parameters"),
         ({"model__heads": 63}, "model.heads", '"nearest": "64"'),
         ({"model__kv_heads": 7}, "model.kv_heads", '"nearest": "8"'),
         ({"batch__sequence": 1 << 20, "batch__micro_batch": 2048}, "batch.micro_batch", "at most 1024"),

@@ -139,7 +139,7 @@ def _mesh(row: Row) -> str | None:
         return "the number of GPUs is not published"
     gpus, parts = int(row["gpus"]), int(row["tp"]) * int(row["pp"]) * int(row["cp"])
     if gpus % parts:
-        return f"{gpus} GPUs do not divide by tp x pp x cp = {parts}"
+        return f"{gpus} GPUs are not divisible by tp x pp x cp = {parts}"
     if row["dp"] and int(row["dp"]) * parts != gpus:
         return f"tp x pp x cp x dp = {parts * int(row['dp'])}, not {gpus}"
     dp = gpus // parts
@@ -147,7 +147,7 @@ def _mesh(row: Row) -> str | None:
     if row["ep"]:
         experts = int(row["ep"]) * int(row["etp"] or 1) * int(row["pp"])
         if gpus % experts:
-            return f"{gpus} GPUs do not divide by ep x etp x pp = {experts}"
+            return f"{gpus} GPUs are not divisible by ep x etp x pp = {experts}"
     for key, name in (("global_batch", "global batch"), ("micro_batch", "micro-batch"), ("sequence", "sequence")):
         if not row[key]:
             return f"the {name} is not published"

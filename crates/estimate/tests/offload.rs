@@ -248,7 +248,7 @@ fn what_cannot_lie_in_the_hosts_memory_is_named_with_what_can() {
     let lora = Job { adapters: Some(8), ..optimizer(1.0) };
     assert!(said(&model(), &lora).contains("leave out offload.optimizer"));
     let both = Offload { layers: 2, ..modules(&[Input::AttnNorm]) };
-    assert!(said(&model(), &with(both)).contains("not both"));
+    assert!(said(&model(), &with(both)).contains("exclude each other"));
     let again = Job { recompute: Recompute::Full, ..with(modules(&[Input::AttnNorm])) };
     assert!(said(&model(), &again).contains("recompute: selective"));
     assert!(said(&model(), &with(modules(&[Input::MoeAct]))).contains("no experts"));

@@ -49,7 +49,7 @@ def heads_first(source: Source, found: JobFile, model: Decoder, problems: Sequen
     yield _bad(
         source,
         "parallel.tensor",
-        "these ranks do not divide the heads evenly",
+        "these ranks do not divide the attention heads evenly",
         found=found.parallel.tensor,
         allowed=f"divisors of {model.heads}",
         near=nearest_divisor(found.parallel.tensor, model.heads),
@@ -98,7 +98,7 @@ def _mesh(source: Source, found: JobFile) -> Iterator[Diagnostic]:
         yield _bad(
             source,
             "cluster.gpus",
-            f"the accelerators do not divide by tensor x pipeline x context = {parts}",
+            f"the number of accelerators is not divisible by tensor x pipeline x context = {parts}",
             found=gpus,
             allowed=f"a multiple of {parts}",
             near=_multiple(gpus, parts),
@@ -136,7 +136,7 @@ def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
         yield _bad(
             source,
             "batch.sequence",
-            f"the tokens of a sequence do not divide by {by} = {parts}",
+            f"the tokens of a sequence are not divisible by {by} = {parts}",
             found=batch.sequence,
             allowed=f"a multiple of {parts}",
             near=_multiple(batch.sequence, parts),
@@ -158,7 +158,7 @@ def _batch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
         yield _bad(
             source,
             "batch.global_batch",
-            f"the batch does not divide by data parallelism x micro_batch = {data} x {batch.micro_batch}",
+            f"the batch is not divisible by data parallelism x micro_batch = {data} x {batch.micro_batch}",
             found=batch.global_batch,
             allowed=f"a multiple of {unit}",
             near=_multiple(batch.global_batch, unit),

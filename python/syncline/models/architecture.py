@@ -146,7 +146,7 @@ class Decoder(Strict):
     def _fit(self) -> Self:
         if self.head_dim is None and self.latent is None and self.hidden % self.heads:
             raise validation_error(
-                "hidden does not divide by heads, and head_dim is not given",
+                "hidden is not divisible by heads, and head_dim is not given",
                 found=str(self.heads),
                 allowed=f"a divisor of {self.hidden}",
                 nearest=str(nearest_divisor(self.heads, self.hidden)),
@@ -154,7 +154,7 @@ class Decoder(Strict):
             )
         if self.heads % self.keys_and_values:
             raise validation_error(
-                "heads does not divide by kv_heads",
+                "heads is not divisible by kv_heads",
                 found=str(self.keys_and_values),
                 allowed=f"a divisor of {self.heads}",
                 nearest=str(nearest_divisor(self.keys_and_values, self.heads)),
@@ -164,7 +164,7 @@ class Decoder(Strict):
             raise validation_error("latent attention has no window here", help="leave out `window`", at=("window",))
         if (parameters := self.weights()) > PARAMETERS:
             raise validation_error(
-                "no model has so many parameters", found=f"{parameters:.3g}", allowed=f"at most {PARAMETERS:.0e}"
+                "too many parameters", found=f"{parameters:.3g}", allowed=f"at most {PARAMETERS:.0e}"
             )
         return self
 

@@ -127,7 +127,7 @@ def _mesh(row: Row) -> Iterator[Diagnostic]:
     if run.gpus % parts:
         yield row.problem(
             "gpus",
-            f"the GPUs do not divide by tp x pp x cp = {parts}",
+            f"the number of GPUs is not divisible by tp x pp x cp = {parts}",
             allowed=f"a multiple of {parts}",
             near=_multiple(run.gpus, parts),
         )
@@ -138,7 +138,7 @@ def _mesh(row: Row) -> Iterator[Diagnostic]:
         wide = _near(row, "ep", (each for each in divisors(run.gpus) if run.gpus % (each * run.etp * run.pp) == 0))
         yield row.problem(
             "ep",
-            f"the GPUs do not divide by ep x etp x pp = {spread}",
+            f"the number of GPUs is not divisible by ep x etp x pp = {spread}",
             allowed=f"a value with which ep x etp x pp divides {run.gpus}",
             near=wide,
         )
@@ -154,7 +154,7 @@ def _model(row: Row) -> Iterator[Diagnostic]:
     if model.heads % run.tp:
         near = _near(row, "tp", divisors(model.heads))
         yield row.problem(
-            "tp", f"the {model.heads} heads do not divide by tp", allowed=f"a divisor of {model.heads}", near=near
+            "tp", f"the {model.heads} heads are not divisible by tp", allowed=f"a divisor of {model.heads}", near=near
         )
     if run.pp > layers:
         near = _near(row, "pp", range(1, layers + 1))
@@ -172,7 +172,7 @@ def _model(row: Row) -> Iterator[Diagnostic]:
         column, whole = ("pp", layers) if stages else ("virtual_stages", layers // run.pp)
         yield row.problem(
             column,
-            f"the {layers} layers do not divide by pp x virtual_stages",
+            f"the {layers} layers are not divisible by pp x virtual_stages",
             allowed=f"a divisor of {whole}" + ("" if stages else f" with pp {run.pp}"),
             near=_near(row, column, divisors(whole)),
         )
@@ -184,7 +184,7 @@ def _model(row: Row) -> Iterator[Diagnostic]:
         near = _near(row, "ep", divisors(model.experts.count))
         yield row.problem(
             "ep",
-            f"the {model.experts.count} experts do not divide by ep",
+            f"the {model.experts.count} experts are not divisible by ep",
             allowed=f"a divisor of {model.experts.count}",
             near=near,
         )
@@ -198,7 +198,7 @@ def _batch(row: Row) -> Iterator[Diagnostic]:
     if run.global_batch % unit:
         yield row.problem(
             "global_batch",
-            f"the batch does not divide by dp x micro_batch = {run.replicas} x {run.micro_batch}",
+            f"the batch is not divisible by dp x micro_batch = {run.replicas} x {run.micro_batch}",
             allowed=f"a multiple of {unit}",
             near=_multiple(run.global_batch, unit),
         )
@@ -213,7 +213,7 @@ def _batch(row: Row) -> Iterator[Diagnostic]:
     if run.sequence % parts:
         yield row.problem(
             "sequence",
-            f"the sequence does not divide by cp{' x tp' if run.sequence_parallel else ''} = {parts}",
+            f"the sequence is not divisible by cp{' x tp' if run.sequence_parallel else ''} = {parts}",
             allowed=f"a multiple of {parts}",
             near=_multiple(run.sequence, parts),
         )

@@ -722,9 +722,9 @@ def _kernels(settings: Settings, *, experts: bool) -> None:
 
 
 def _fp8_attention(settings: Settings) -> None:
-    """Attention of 8 bits, which Transformer Engine has within a recipe of 8 or 4 bits alone.
+    """FP8 attention, which Transformer Engine has only in a recipe of FP8, MXFP8 or NVFP4.
 
-    Megatron Core gives `fp8_multi_head_attention` to the recipe of delayed scaling alone.
+    Megatron Core passes `fp8_multi_head_attention` only to the recipe of delayed scaling.
     """
     alone, whole = settings.flag("fp8-dot-product-attention"), settings.flag("fp8-multi-head-attention")
     if not (alone or whole):
@@ -735,7 +735,7 @@ def _fp8_attention(settings: Settings) -> None:
     if eight and recipe == "blockwise":
         settings.problem(
             names[0],
-            "Transformer Engine's recipe of blocks has no attention of 8 bits",
+            "Transformer Engine has no FP8 attention in the recipe blockwise",
             allowed="the recipes delayed, tensorwise and mxfp8",
             help=f"remove {settings.said(names[0])}",
         )

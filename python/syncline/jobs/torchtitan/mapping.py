@@ -313,7 +313,7 @@ def _gathered(settings: Settings, shard: int) -> None:
     eight = any(line.path == ("precision",) and line.value == "fp8" for line in settings.lines)
     if eight and settings.has(recipe) and not settings.found[recipe].off:
         said = settings.said(recipe)
-        settings.problem(name, "torchtitan gathers 8 bits only where float8 has no recipe", help=f"remove {said}")
+        settings.problem(name, "torchtitan gathers FP8 only where float8 has no recipe", help=f"remove {said}")
     elif eight and shard > 1:
         settings.put("low_precision_parameters", True, name)  # noqa: FBT003 - the value
     else:
