@@ -119,6 +119,13 @@ class Settings:
         self.bad(name, f"a whole number from {least} to {most}")
         return default
 
+    def needed(self, name: str, most: int = MOST) -> int:
+        """A whole number from 1 to ``most``; its absence is a problem, and then it counts as 1."""
+        value = self.whole(name, most=most)
+        if value is None and not self.has(name):
+            self.problem(name, f"missing `{self.name(name)}`", help=f"add {self.name(name)}")
+        return value or 1
+
     def number(self, name: str, default: float) -> float:
         """A number."""
         value = self.raw(name)
