@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 THIRTY_LAYERS = Sizes(4096, 30, 32, 8, 14336, 128256)
 """Layers and both ends divide by four and eight stages, layers alone do not."""
+THIRTY_ONE_LAYERS = Sizes(4096, 31, 32, 8, 14336, 128256)
+"""Layers, with both ends and without, divide by no number of stages but one and three."""
+SEVEN_LAYERS = Sizes(4096, 7, 32, 8, 14336, 128256)
+"""Fewer layers than chunks: with eight, the last one has only the output layer; 16 are too many."""
 OVERLAP = {"tensor": True, "gradients": True, "parameters": True, "pipeline": True}
 POWERS = [1, 2, 4, 8, 16]
 
@@ -34,6 +38,29 @@ def offloads(model: Sizes, p: int, v: int) -> list[dict[str, Any]]:
     ]
 
 
+def by_hand(layers: int, chunks: int) -> list[int]:
+    """Layers of chunks that are as equal as can be with both ends counted: all are dealt out like cards, each to
+    the next chunk, and what embedding and output layer take are not layers.
+    """
+    dealt = [0] * chunks
+    for card in range(layers + 2):
+        dealt[card % chunks] += 1
+    return [dealt[0] - 1, *dealt[1:-1], dealt[-1] - 1]
+
+
+def splits(layers: int, p: int, v: int) -> Iterator[dict[str, Any]]:
+    """How layers are divided among chunks: keys of job files."""
+    chunks = p * v
+    if layers % chunks == 0 or (v == 1 and p <= layers):
+        yield {"split": "even"}
+    if p == 1:
+        return
+    if (layers + 2) % chunks == 0:
+        yield {"split": "ends"}
+    elif layers % chunks and chunks <= layers + 2:
+        yield {"chunk_layers": by_hand(layers, chunks)}
+
+
 def configurations(
     model: Sizes, gpus: int, sequence: int, batch: int, *, offload: bool = False
 ) -> Iterator[tuple[Mesh, dict[str, Any]]]:
@@ -43,18 +70,20 @@ def configurations(
         data = gpus // (t * p * c)
         if gpus % (t * p * c) or batch % (data * b) or (v > 1 and (p == 1 or batch // (data * b) % p)):
             continue
-        for recompute, zero, split in product(["none", "full"], [1, 3], ["even", "ends"]):
+        for recompute, zero, split in product(["none", "full"], [1, 3], splits(model.layers, p, v)):
             if zero == 3 and (p > 1 or data * c == 1):
-                continue
-            layers = model.layers + (2 if split == "ends" else 0)
-            if (layers % (p * v) and (split == "ends" or v > 1)) or (split == "ends" and p == 1):
                 continue
             mesh = Mesh(model, gpus, sequence, b, batch, t=t, p=p, v=v, c=c, e=e, zero=zero, recompute=recompute)
             keys = mesh.keys
-            keys["parallel"]["split"] = split
+            keys["parallel"] |= split
             for each in offloads(model, p, v) if offload else [{"optimizer": 0.0}]:
                 overlap = {**OVERLAP, "optimizer": each["optimizer"] > 0}
                 yield mesh, {**keys, "overlap": overlap, "offload": each}
+
+
+def test_the_layouts_by_hand_are_those_of_megatrons_users():
+    assert by_hand(61, 32) == [1, *[2] * 30, 0]  # Et|(tt|)*30L
+    assert by_hand(61, 16) == [3, *[4] * 14, 2]  # Ettt|(tttt|)*14ttL
 
 
 @pytest.mark.parametrize(
@@ -62,6 +91,8 @@ def configurations(
     [
         (LLAMA_8B, 8, 8192, 16, None),
         (THIRTY_LAYERS, 8, 4096, 32, None),
+        (THIRTY_ONE_LAYERS, 8, 4096, 32, None),
+        (SEVEN_LAYERS, 8, 4096, 32, None),
         (GEMMA_3_1B, 8, 4096, 16, None),
         (QWEN3_30B, 16, 4096, 16, None),
         (LLAMA_8B, 4, 8192, 4, 256 * 2**30),

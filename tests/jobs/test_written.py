@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -125,3 +126,17 @@ def test_the_command_writes_a_file_that_is_estimated_at_once(cli: Cli):
     assert (again.returncode, "add --force" in again.stderr) == (2, True)
     wrong = cli("design", "parallel", "config.json", "--gpus", "64", "--job", "best.txt")
     assert (wrong.returncode, "a name that ends in .yaml" in wrong.stderr) == (2, True)
+
+
+def test_the_file_has_the_layers_of_chunks_that_are_not_equal(cli: Cli):
+    sizes = {"hidden_size": 8192, "num_attention_heads": 64, "num_key_value_heads": 8, "intermediate_size": 28672}
+    model = {"model_type": "llama", "num_hidden_layers": 61, "vocab_size": 128256, **sizes}
+    (cli.folder / "config.json").write_text(json.dumps(model))
+    done = cli("design", "parallel", "config.json", "--gpus", "64", "--simulate", "1", "--job", "best.yaml")
+    assert done.returncode == 0, done.stderr
+    assert "simulated configuration" in done.stdout
+    assert re.search(r"chunk_layers: \[(\d+, )+\d+\]", (cli.folder / "best.yaml").read_text())
+    step = " ".join(done.stdout.split()).split(" accelerators: ")[1].split(" a step")[0]
+    again = cli("estimate", "best.yaml", "--simulate")
+    assert again.returncode == 0, again.stderr
+    assert f"{step} a step" in " ".join(again.stdout.split())

@@ -5,6 +5,7 @@ use crate::job::{Job, Offload, Overlap, Recompute, Schedule, Split};
 use crate::machine::{Cluster, Costs, Software};
 use crate::memory::{Memory, memory};
 use crate::model::Model;
+use crate::stages::{divide_chunks, layers_of};
 use crate::step::{Step, estimate};
 use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,15 +188,13 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
                         pipeline,
                         virtual_stages: chunks,
                         schedule,
-                        split: Split::Even,
                         context,
                         data,
                         zero: 1,
                         shard_group: data * context * schedule.ways(),
                         ..base.clone()
                     };
-                    for split in splits(model, &divided) {
-                        let divided = Job { split, ..divided.clone() };
+                    for divided in with_splits(model, &divided) {
                         for job in with_experts(model, &divided) {
                             for &micro_batch in &batches {
                                 batched(model, &job, space, micro_batch, &mut visitor);
@@ -228,17 +227,27 @@ const fn axes(job: &Job) -> [u32; 6] {
     [job.tensor, job.pipeline, job.context, job.expert, job.data, job.zero as u32]
 }
 
-/// How layers can be divided among chunks: equally, or with embedding and output layer counted as a layer each. Stages that
-/// are not interleaved may have unequal numbers of layers.
-fn splits(model: &Model, job: &Job) -> Vec<Split> {
+/// The job with its layers divided among chunks: equally, or with embedding and output layer counted as a layer each. Where
+/// neither divides, chunks are as equal as they can be with both ends counted, as Megatron-LM's users write layouts
+/// (`--pipeline-model-parallel-layout Et|(tt|)*30L`): the first and the last chunk have fewer layers. Stages that are not
+/// interleaved may also have unequal numbers of layers without the ends.
+fn with_splits(model: &Model, job: &Job) -> Vec<Job> {
     let layers = model.layers + model.prediction_layers;
     let chunks = job.pipeline * job.virtual_stages;
     let mut found = Vec::with_capacity(2);
-    if layers.is_multiple_of(chunks) || (job.virtual_stages == 1 && job.pipeline <= layers) {
-        found.push(Split::Even);
+    let even = layers.is_multiple_of(chunks);
+    if even || (job.virtual_stages == 1 && job.pipeline <= layers) {
+        found.push(Job { split: Split::Even, ..job.clone() });
     }
-    if job.pipeline > 1 && (layers + 2).is_multiple_of(chunks) && (layers + 2) / chunks > 0 {
-        found.push(Split::Ends);
+    if job.pipeline < 2 || chunks > layers + 2 {
+        return found;
+    }
+    let ends = Job { split: Split::Ends, ..job.clone() };
+    if (layers + 2).is_multiple_of(chunks) {
+        found.push(ends);
+    } else if !even {
+        let chunk_layers = divide_chunks(model, &ends).iter().map(|chunk| layers_of(chunk)).collect();
+        found.push(Job { split: Split::Even, chunk_layers, ..ends });
     }
     found
 }

@@ -15,10 +15,14 @@ pub enum Block {
     Output,
 }
 
+/// The number of layers of a chunk.
+pub fn layers_of(blocks: &[Block]) -> u32 {
+    blocks.iter().filter(|block| matches!(block, Block::Layer(_))).count() as u32
+}
+
 /// Whether the `nth` layer of a chunk is the last one before the loss.
 pub fn is_last(blocks: &[Block], nth: u32) -> bool {
-    let layers = blocks.iter().filter(|block| matches!(block, Block::Layer(_))).count();
-    blocks.last() == Some(&Block::Output) && nth as usize + 1 == layers
+    blocks.last() == Some(&Block::Output) && nth + 1 == layers_of(blocks)
 }
 
 /// The blocks of each chunk of the model, in the order of the forward pass: `virtual_stages` chunks for each stage.
