@@ -1,7 +1,7 @@
 //! What a job runs on: times of kernels and collectives, which callers supply, and constants.
 
 use crate::job::Precision;
-use crate::memory_software::MemorySoftware;
+use crate::memory_software::{FP8_WEIGHT_COPIES, MemorySoftware};
 use serde::Deserialize;
 use syncline_kernels::{AttentionShape, Library, Pass};
 use syncline_nccl::Exchange;
@@ -154,15 +154,13 @@ pub struct Cluster {
     /// Kernels that send tokens to experts and bring them back; nothing if they were not measured on these accelerators.
     #[serde(default)]
     pub token_kernels: Option<TokenKernels>,
-    /// [`MemorySoftware::fp8_sides`] of its accelerators.
-    #[serde(default = "Cluster::two")]
-    pub fp8_sides: u8,
+    /// [`MemorySoftware::fp8_weight_copies`] of its accelerators.
+    #[serde(default = "fp8_weight_copies")]
+    pub fp8_weight_copies: u8,
 }
 
-impl Cluster {
-    const fn two() -> u8 {
-        2
-    }
+fn fp8_weight_copies() -> u8 {
+    FP8_WEIGHT_COPIES
 }
 
 fn unchanged() -> f64 {

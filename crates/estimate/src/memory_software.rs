@@ -4,6 +4,11 @@ use crate::job::Job;
 use crate::machine::Cluster;
 use serde::Deserialize;
 
+/// Copies of weights in FP8 that products need on Hopper, whose tensor cores multiply FP8 operands along rows alone: weights are
+/// also kept transposed. Accelerators of compute capability 10 and above (Blackwell) need 1, which their clusters say
+/// (`is_non_tn_fp8_gemm_supported` of Transformer Engine).
+pub const FP8_WEIGHT_COPIES: u8 = 2;
+
 /// What software allocates beyond what training needs, and what it could keep divided but does not.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,10 +27,8 @@ pub struct MemorySoftware {
     /// Whether inputs and weights that products convert are kept in the products' type (Transformer Engine), rather than
     /// converted again in the backward pass.
     pub keeps_converted: bool,
-    /// Copies of weights in 8 bits that products need, if these are kept: 2 where tensor cores multiply operands of 8 bits along
-    /// rows alone (Hopper), so that weights are also kept turned; else 1 (Blackwell; `is_non_tn_fp8_gemm_supported` of
-    /// Transformer Engine). A property of the accelerator, which callers choose.
-    pub fp8_sides: u8,
+    /// Copies of weights in FP8 that products need, if these are kept: [`FP8_WEIGHT_COPIES`], or as [`Self::on`] a cluster.
+    pub fp8_weight_copies: u8,
     /// Whether the router's weights multiply the outputs of experts, which are kept for it. Megatron Core multiplies the
     /// activation between their products instead (since 0.12, April 2025).
     pub keeps_expert_outputs: bool,
@@ -56,7 +59,7 @@ impl MemorySoftware {
     /// The same on this cluster.
     #[must_use]
     pub const fn on(self, cluster: Cluster) -> Self {
-        Self { fp8_sides: cluster.fp8_sides, ..self }
+        Self { fp8_weight_copies: cluster.fp8_weight_copies, ..self }
     }
 
     /// The constants of a framework; of one without constants of its own, those of FSDP.
@@ -81,7 +84,7 @@ impl MemorySoftware {
         fused_gate: true,
         whole_inputs: 0.0,
         keeps_converted: true,
-        fp8_sides: 2,
+        fp8_weight_copies: FP8_WEIGHT_COPIES,
         keeps_expert_outputs: false,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,
@@ -105,7 +108,7 @@ impl MemorySoftware {
         fused_gate: false,
         whole_inputs: 0.5,
         keeps_converted: false,
-        fp8_sides: 2,
+        fp8_weight_copies: FP8_WEIGHT_COPIES,
         keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,
@@ -125,7 +128,7 @@ impl MemorySoftware {
         fused_gate: true,
         whole_inputs: 0.0,
         keeps_converted: false,
-        fp8_sides: 2,
+        fp8_weight_copies: FP8_WEIGHT_COPIES,
         keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
         communicator_bytes: COMMUNICATOR,

@@ -36,10 +36,10 @@ impl Job {
     }
 }
 
-/// Bytes that are kept for the products of a weight: along rows and along columns.
-fn sides(precision: Precision, software: &MemorySoftware) -> f64 {
-    let sides = if precision == Precision::Fp8 { f64::from(software.fp8_sides) } else { 2.0 };
-    sides * precision.bytes()
+/// Bytes that are kept of a weight for its products: along rows and along columns.
+fn product_bytes(precision: Precision, software: &MemorySoftware) -> f64 {
+    let copies = if precision == Precision::Fp8 { f64::from(software.fp8_weight_copies) } else { 2.0 };
+    copies * precision.bytes()
 }
 
 /// Bytes of the weights of a rank, of which those in `held` are whole, and `output` are of an output layer whose products have
@@ -47,9 +47,10 @@ fn sides(precision: Precision, software: &MemorySoftware) -> f64 {
 pub(crate) fn whole_weights(job: &Job, software: &MemorySoftware, held: Held, output: f64) -> f64 {
     let (all, low_precision) = (held.all(), held.low_precision + held.low_precision_experts);
     match (software.keeps_converted, job.low_precision_parameters) {
-        (true, false) => ELEMENT * all + sides(job.precision, software) * (low_precision + output),
+        (true, false) => ELEMENT * all + product_bytes(job.precision, software) * (low_precision + output),
         (true, true) => {
-            ELEMENT * (all - low_precision) + sides(job.precision, software) * (low_precision + output)
+            ELEMENT * (all - low_precision)
+                + product_bytes(job.precision, software) * (low_precision + output)
         }
         (false, false) => ELEMENT * all,
         (false, true) => ELEMENT * (all - low_precision) + job.precision.bytes() * low_precision,
@@ -63,8 +64,8 @@ pub(crate) fn divided_weights(job: &Job, held: Held) -> f64 {
         return ELEMENT * all;
     }
     // Only those of MXFP8 cannot be turned.
-    let sides = if job.precision == Precision::Mxfp8 { 2.0 } else { 1.0 };
-    ELEMENT * (all - low_precision) + sides * job.precision.bytes() * low_precision
+    let copies = if job.precision == Precision::Mxfp8 { 2.0 } else { 1.0 };
+    ELEMENT * (all - low_precision) + copies * job.precision.bytes() * low_precision
 }
 
 /// Bytes that conversions of weights move once a step: into the types of products, or from rows into columns.
@@ -73,9 +74,9 @@ pub(crate) fn converted_once(job: &Job, software: &MemorySoftware, held: Held) -
         return 0.0;
     }
     let each = if job.low_precision_parameters && job.precision != Precision::Mxfp8 {
-        2.0 * (sides(job.precision, software) - job.precision.bytes())
+        2.0 * (product_bytes(job.precision, software) - job.precision.bytes())
     } else {
-        ELEMENT + sides(job.precision, software)
+        ELEMENT + product_bytes(job.precision, software)
     };
     each * (held.low_precision + held.low_precision_experts)
 }

@@ -162,5 +162,5 @@ pub const SERVERS: Cluster = Cluster {
     low_precision_sustained: 1.0,
     host: None,
     token_kernels: None,
-    fp8_sides: 2,
+    fp8_weight_copies: 2,
 };

@@ -107,7 +107,7 @@ fn predicted_tokens_keep_8_bits() {
 /// Weights of such a layer have 16 bits alone, and its activations those of a job of 16 bits.
 #[test]
 fn layers_of_16_bits_have_its_memory() {
-    let software = MemorySoftware { fp8_sides: 1, ..MemorySoftware::MEGATRON };
+    let software = MemorySoftware { fp8_weight_copies: 1, ..MemorySoftware::MEGATRON };
     let weights = |job: &Job| memory(&model(), job, &software).weights as f64;
     for (first, last) in [(0, 0), (1, 2), (8, 0)] {
         let eight_bits = f64::from(8 - first - last) * LAYER;

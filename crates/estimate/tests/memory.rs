@@ -60,7 +60,7 @@ const BARE: MemorySoftware = MemorySoftware {
     fused_gate: true,
     whole_inputs: 0.0,
     keeps_converted: false,
-    fp8_sides: 2,
+    fp8_weight_copies: 2,
     keeps_expert_outputs: true,
     workspace_bytes: 0,
     communicator_bytes: 0,

@@ -45,7 +45,7 @@ fn job(precision: Precision, low_precision_parameters: bool) -> Job {
 }
 
 fn weights(job: &Job, sides: u8) -> f64 {
-    let software = MemorySoftware { fp8_sides: sides, ..MemorySoftware::MEGATRON };
+    let software = MemorySoftware { fp8_weight_copies: sides, ..MemorySoftware::MEGATRON };
     memory(&llama(), job, &software).weights as f64
 }
 
@@ -162,7 +162,7 @@ fn weights_are_converted_once_a_step() {
     let update = |precision, low_precision, sides| {
         let costs = Counting { memory: 1.0, ..Counting::default() };
         let software = syncline_estimate::Software {
-            memory: MemorySoftware { fp8_sides: sides, ..MemorySoftware::MEGATRON },
+            memory: MemorySoftware { fp8_weight_copies: sides, ..MemorySoftware::MEGATRON },
             ..PLAIN
         };
         estimate(&llama(), &job(precision, low_precision), SERVERS, &software, &costs).update_s
@@ -200,8 +200,8 @@ fn frozen_weights_lie_in_8_bits_alone() {
 /// Constants of an accelerator come with its cluster.
 #[test]
 fn a_cluster_says_how_many_sides_its_products_need() {
-    let cluster = Cluster { fp8_sides: 1, ..SERVERS };
-    assert_eq!(MemorySoftware::named("megatron").on(cluster).fp8_sides, 1);
+    let cluster = Cluster { fp8_weight_copies: 1, ..SERVERS };
+    assert_eq!(MemorySoftware::named("megatron").on(cluster).fp8_weight_copies, 1);
 }
 
 /// Without products of 8 bits, there is nothing to keep in 8 bits.

@@ -96,9 +96,10 @@ impl Estimator {
         serde_json::to_string(&found).map_err(|error| PyValueError::new_err(problem(&error)))
     }
 
-    /// The blocks of the job one by one, as JSON: the type `Blocks` of the crate `estimate`.
-    fn blocks(&self, software: &str) -> PyResult<String> {
-        let software: Software = read(software)?;
+    /// The blocks of the job one by one, with the memory of a framework's software, as JSON: the type `Blocks` of the crate
+    /// `estimate`.
+    fn blocks(&self, software: &str, framework: &str) -> PyResult<String> {
+        let software = constants(software, framework, self.cluster)?;
         let found = blocks(&self.model, &self.job, self.cluster, &software, &self.costs);
         serde_json::to_string(&found).map_err(|error| PyValueError::new_err(problem(&error)))
     }

@@ -1,6 +1,8 @@
 """Estimates of training steps in closed form; the crate ``estimate`` computes them.
 
-- :mod:`~syncline.estimate.machines`: clusters: kernels, NCCL and network of an accelerator;
+- :mod:`~syncline.estimate.measured`: what was measured on each accelerator;
+- :mod:`~syncline.estimate.hosts`: the memory of hosts;
+- :mod:`~syncline.estimate.machines`: clusters of one kind of accelerator, with both of these;
 - :mod:`~syncline.estimate.model`: architectures, as the core takes them;
 - :mod:`~syncline.estimate.job`: how they are trained: mesh, batches, precision, recomputation, overlap;
 - :mod:`~syncline.estimate.software`: constants of the software that trains;
@@ -13,8 +15,10 @@
 
 from syncline.estimate.error_bars import ErrorBar, error_bar, kind_of
 from syncline.estimate.fitting import Change, changes_that_fit
+from syncline.estimate.hosts import Host
 from syncline.estimate.job import Job, Offload, Overlap, estimator
-from syncline.estimate.machines import MEASURED, Host, Machine, known, machine, of_cluster
+from syncline.estimate.machines import Machine, machine, of_cluster
+from syncline.estimate.measured import MEASURED, known
 from syncline.estimate.measures import mfu, tokens_per_s
 from syncline.estimate.model import model_text
 from syncline.estimate.software import Software, shipped

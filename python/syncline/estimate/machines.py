@@ -6,15 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
-from syncline import _core
 from syncline.clusters.known import find
 from syncline.codes import Code
+from syncline.estimate.hosts import CPU_UPDATE, UNKNOWN, Host, host_of
+from syncline.estimate.measured import MEASURED, data_sheet, known
 from syncline.input.arguments import Arguments
-from syncline.input.problem import error, exception, nearest
-from syncline.input.units import bytes_per_s
+from syncline.input.problem import error, exception
 from syncline.kernels.models import load as load_models
 from syncline.kernels.models import names as _kernel_names
-from syncline.models import ModelError, accelerators
+from syncline.models import accelerators
 from syncline.nccl import Machine as NcclMachine
 from syncline.nccl import experts
 from syncline.nccl import load as load_nccl
@@ -23,98 +23,11 @@ from syncline.nccl.machine import to_core
 from syncline.nccl.token_kernels import published
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from syncline.clusters.known import Cluster
     from syncline.kernels.models import KernelModels
 
 
-@dataclass(frozen=True)
-class Measured:
-    """What was measured on an accelerator."""
-
-    kernels: str
-    """The file of kernel models: that of the accelerator whose kernels were measured, or one that follows from it."""
-    nccl: str
-    """The machine of NCCL."""
-    cluster: str
-    """The cluster, by its name in ``data/clusters.yaml``, of the commercial servers."""
-    experts: str | None = None
-    """Dedicated kernels that send tokens to experts: the machine with which DeepEP was measured, of
-    :func:`syncline.nccl.experts.names`, or published ones, of :func:`syncline.nccl.token_kernels.published`."""
-    sustained: float = 1.0
-    """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
-    measured kernels, which ran in short bursts."""
-    low_precision_sustained: float = 1.0
-    """The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of the constant
-    ``low_precision_products`` of each framework."""
-    fp8_sides: int = 2
-    """Copies of weights in 8 bits that products need: 2 where tensor cores multiply such operands along rows alone."""
-
-
-GB300_CLOCK = 1.22
-"""Rate of products in jobs on GB300 over what constants of H100 and kernels of a B200 give.
-
-Fitted to the rows of ``validation/runs.csv`` with ``gb300`` in ``calibrates``: Llama 3 70B in 8 bits, dense. On the
-same mesh and release it takes 0.81 times as long as on GB200. Boards of 1,400 W need not lower their clock as those of
-1,000 and 700 W do, of which the kernels and the constants are."""
-
-
-MEASURED: Mapping[str, Measured] = {
-    "A100-SXM4-40GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
-    "A100-SXM4-80GB": Measured("A100-SXM4-80GB", "a100-sxm", "dgx-a100"),
-    "H100-SXM5-80GB": Measured("H100-SXM5-80GB", "h100-sxm", "dgx-h100", "h100-sxm", 0.92),
-    "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200", "h200-sxm", 0.964),
-    "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", "hybridep", 0.92, fp8_sides=1),
-    "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", "hybridep", 0.92, fp8_sides=1),
-    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", "hybridep", 0.92, fp8_sides=1),
-    "GB300-NVL72": Measured(
-        "GB300-NVL72", "gb300", "gb300-nvl72", "hybridep", 0.92 * GB300_CLOCK, GB300_CLOCK, fp8_sides=1
-    ),
-    "H800-SXM5-80GB": Measured("H800-SXM5-80GB", "h800-sxm", "hgx-h800", "deepep-h800", 0.92),
-    "H20-SXM5-96GB": Measured("H20-SXM5-96GB", "h100-sxm", "hgx-h20", "h100-sxm"),
-}
-"""Accelerators that estimates can be made for. An H200 has the kernels of an H100 with faster memory, and a GB200 those
-of a B200; those of B300, GB300, H800 and H20 follow from a B200 or an H100 (:mod:`syncline.kernels.derived`).
-
-`fp8_sides` follows from compute capabilities: 2 below 10 (``is_non_tn_fp8_gemm_supported`` of Transformer Engine).
-
-`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200, GB200, B300 and
-H800 is assumed: as an H100. That of a GB300 is :data:`GB300_CLOCK` times as much. An H20 draws too little power to
-throttle. An A100 throttles little: its measured kernels already hold it."""
-
-
-CPU_UPDATE = 0.5
-"""Part of the peak of a host's memory at which processors update parameters with Adam: an assumption.
-
-DeepSpeed's figure for its vectorised Adam, 8.2 s for 11.6 billion parameters (pull request 735), is 40 GB/s on a host
-that it does not name."""
-
-
 PHASES: tuple[experts.Phase, ...] = get_args(experts.Phase)
-
-
-@dataclass(frozen=True)
-class Host:
-    """The host's memory as each accelerator has it, while all others of the host use it too; None: not known."""
-
-    to_host: float | None = None
-    """Rate of copies to the host, in bytes per second."""
-    to_device: float | None = None
-    """Rate of copies from the host."""
-    memory_bytes: float | None = None
-    """Memory for each accelerator."""
-    memory_bytes_per_s: float | None = None
-    """Peak rate of that memory for each accelerator."""
-
-    def changed(self, rate: float | None, memory: float | None, memory_rate: float | None) -> Host:
-        """The same with other rates of copies in both directions, memory or rate of memory, where these are given."""
-        return Host(
-            self.to_host if rate is None else rate,
-            self.to_device if rate is None else rate,
-            self.memory_bytes if memory is None else memory,
-            self.memory_bytes_per_s if memory_rate is None else memory_rate,
-        )
 
 
 @dataclass(frozen=True)
@@ -152,7 +65,7 @@ class Machine:
     """A machine of NCCL, or the file of one; without it, that of :data:`MEASURED`."""
     own: Own | None = None
     """Kernel models of a file; without it, those of :data:`MEASURED`."""
-    host: Host = Host()
+    host: Host = UNKNOWN
     """The host's memory."""
 
     def __post_init__(self) -> None:
@@ -172,7 +85,7 @@ class Machine:
     @property
     def card(self) -> accelerators.Accelerator | None:
         """The data sheet of the accelerator; None if it is not known."""
-        return _card(self.accelerator)
+        return data_sheet(self.accelerator)
 
     @property
     def derived(self) -> str | None:
@@ -187,7 +100,7 @@ class Machine:
     @property
     def precisions(self) -> list[str]:
         """Data types that linear layers may have: those of the tensor cores, as far as their kernels were measured."""
-        card = _card(self.accelerator)
+        card = data_sheet(self.accelerator)
         # Products of fp16 take the time of those of bf16.
         able = None if card is None else [each for each in card.precisions if each != "fp16"]
         if self.own is None:
@@ -202,7 +115,7 @@ class Machine:
     @property
     def peak_flop_per_s(self) -> float | None:
         """Peak FLOP per second in bf16 by the data sheet; None if that is not known."""
-        card = _card(self.accelerator)
+        card = data_sheet(self.accelerator)
         return None if card is None else card.peak_flop_per_s["bf16"]
 
     def texts(self) -> tuple[str, str, float, str]:
@@ -220,6 +133,7 @@ class Machine:
         sold = 1.0 if measured is None else measured.sustained
         sustained = sold if self.sustained is None else self.sustained
         low_precision = 1.0 if measured is None else measured.low_precision_sustained
+        copies = None if measured is None else measured.fp8_weight_copies
         host = None
         if self.host.to_host is not None and self.host.to_device is not None:
             update = CPU_UPDATE * (self.host.memory_bytes_per_s or 0.0)
@@ -231,7 +145,7 @@ class Machine:
                 "low_precision_sustained": low_precision,
                 "host": host,
                 "token_kernels": self._token_kernels(),
-                "fp8_sides": 2 if measured is None else measured.fp8_sides,
+                **({} if copies is None else {"fp8_weight_copies": copies}),
             }
         )
 
@@ -335,7 +249,7 @@ def machine(
         for key, value in given.items():
             if value is not None:
                 check.number(key, value, most=1e18)
-    measured, card = MEASURED.get(name), _card(name)
+    measured, card = MEASURED.get(name), data_sheet(name)
     sold = None if measured is None else find(measured.cluster)
     size = None if own is None else own.models.document.get("memory_bytes")
     found = {
@@ -348,7 +262,7 @@ def machine(
         _raise_missing(name, missing)
     # The models of a file hold the rate of its memory.
     rate = card.memory_bytes_per_s if card is not None else 1.0
-    host = _host(sold).changed(host_bytes_per_s, host_memory_bytes, host_memory_bytes_per_s)
+    host = host_of(sold).changed(host_bytes_per_s, host_memory_bytes, host_memory_bytes_per_s)
     return Machine(name, memory_bytes_per_s=rate, own=own, host=host, **found)  # type: ignore[arg-type]
 
 
@@ -367,20 +281,7 @@ def of_cluster(cluster: Cluster) -> Machine:
         cluster.memory_bytes_per_s or card.memory_bytes_per_s,
         cluster.domain_in_use,
         cluster.sustained,
-        host=_host(cluster if cluster.host_memory else find(MEASURED[name].cluster)),
-    )
-
-
-def _host(cluster: Cluster | None) -> Host:
-    """The host's memory of a cluster, as far as it is known."""
-    if cluster is None or cluster.host_memory is None:
-        return Host()
-    found = cluster.host_memory
-    return Host(
-        bytes_per_s(found.to_host),
-        bytes_per_s(found.to_device),
-        float(_core.parse_quantity("bytes", found.memory)),
-        bytes_per_s(found.rate),
+        host=host_of(cluster if cluster.host_memory else find(MEASURED[name].cluster)),
     )
 
 
@@ -405,37 +306,5 @@ def _raise_missing(name: str, missing: list[str]) -> NoReturn:
                 help=f"give it as {key}, or on the command line as {_OPTIONS[key]}",
             )
             for key in missing
-        )
-    )
-
-
-def _card(name: str) -> accelerators.Accelerator | None:
-    """The data sheet of an accelerator; None if it is not known."""
-    try:
-        return accelerators.find(name)
-    except ModelError:
-        return None
-
-
-def known(accelerator: str) -> str:
-    """The name of an accelerator in :data:`MEASURED`, by any of its names, ignoring case.
-
-    :raises SynclineError: no kernels of the accelerator were measured.
-    """
-    with Arguments() as check:
-        check.instance("accelerator", accelerator, str, "a name such as H100")
-    for name in MEASURED:
-        if accelerator.lower() in (each.lower() for each in (name, *accelerators.find(name).aliases)):
-            return name
-    names = [*MEASURED, *(alias for name in MEASURED for alias in accelerators.find(name).aliases)]
-    raise exception(
-        error(
-            Code.BAD_VALUE,
-            "no kernels of this accelerator were measured",
-            key="accelerator",
-            found=accelerator,
-            allowed=", ".join(MEASURED),
-            nearest=nearest(accelerator, names),
-            help="name one of these, or a .json file of `syncline kernels fit`",
         )
     )

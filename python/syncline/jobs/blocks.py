@@ -67,4 +67,4 @@ class Blocks(Strict):
 
 def blocks(job: TrainingJob) -> Blocks:
     """The blocks of a job."""
-    return Blocks.model_validate_json(job.estimator.blocks(job.software.model_dump_json()))
+    return Blocks.model_validate_json(job.estimator.blocks(job.software.model_dump_json(), job.framework))

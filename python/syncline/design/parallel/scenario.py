@@ -18,7 +18,7 @@ from syncline.codes import Code
 from syncline.config.expand_nccl import resolved as resolved_nccl
 from syncline.config.load import load
 from syncline.design.parallel.exchanges import ELEMENT_BYTES, Axes, gradients, tokens
-from syncline.estimate.machines import MEASURED
+from syncline.estimate.measured import MEASURED
 from syncline.input.problem import error
 from syncline.jobs.blocks import blocks
 from syncline.models import accelerators
