@@ -2,7 +2,8 @@
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use syncline_estimate::check::check;
-use syncline_estimate::{Collective, Group, Job, Model, Overlap, Recompute, Software, estimate};
+use syncline_estimate::job::ContextMethod;
+use syncline_estimate::{Collective, Experts, Group, Job, Model, Overlap, Recompute, Software, estimate};
 
 fn model() -> Model {
     Model { layers: 2, ..gpt3() }
@@ -185,6 +186,51 @@ fn numbers_that_are_nothing_are_refused() {
     let keys = Model { kv_heads: 8, ..model() };
     assert_eq!(check(&keys, &Job { tensor: 6, ..single(2048) })[0].help.as_deref(), Some("write tensor: 4"));
     assert!(check(&keys, &Job { tensor: 16, ..single(2048) }).is_empty());
+}
+
+/// The number after `key: ` in a remedy.
+fn remedy(found: &[syncline_diagnostics::Diagnostic], key: &str) -> Option<u32> {
+    let wrong = found.iter().find(|each| each.key.as_deref() == Some(key))?;
+    wrong.help.as_deref()?.strip_prefix(&format!("write {key}: "))?.parse().ok()
+}
+
+/// 40 heads, a block of 27,648 and 8 heads of keys: 1, 2, 4 and 8 ranks divide all three, 5 and 20 the heads alone.
+#[test]
+fn a_remedy_of_an_axis_divides_all_that_the_axis_divides() {
+    let dense = Model { heads: 40, kv_heads: 8, ffn: 27_648, ..model() };
+    let experts = Experts {
+        count: 160,
+        top_k: 6,
+        ffn: 1536,
+        shared_ffn: 0,
+        dense_layers: 0,
+        every: 1,
+        groups: 1,
+        top_groups: 1,
+    };
+    let mixture = Model { experts: Some(experts), ..dense };
+    for ranks in 1..200 {
+        let job = Job { tensor: ranks, ..single(2048) };
+        if let Some(better) = remedy(&check(&dense, &job), "tensor") {
+            assert_eq!(remedy(&check(&dense, &Job { tensor: better, ..job }), "tensor"), None, "{ranks}");
+        }
+        for expert_tensor in [1, 2, 3] {
+            let mut job = Job { expert: ranks, expert_tensor, data: 64, ..single(2048) };
+            if let Some(better) = remedy(&check(&mixture, &job), "expert_tensor") {
+                job.expert_tensor = better;
+                assert_eq!(remedy(&check(&mixture, &job), "expert_tensor"), None, "{ranks} {better}");
+            }
+            if let Some(better) = remedy(&check(&mixture, &job), "expert") {
+                job.expert = better;
+                assert_eq!(remedy(&check(&mixture, &job), "expert"), None, "{ranks} {better}");
+            }
+        }
+    }
+    assert_eq!(remedy(&check(&dense, &Job { tensor: 16, ..single(2048) }), "tensor"), Some(8));
+    assert_eq!(remedy(&check(&mixture, &Job { expert: 64, data: 64, ..single(2048) }), "expert"), Some(32));
+    // One head of keys on each rank: none is left to exchange.
+    let ulysses = Job { tensor: 8, context: 2, context_method: ContextMethod::Ulysses, ..single(2048) };
+    assert_eq!(check(&dense, &ulysses)[0].help.as_deref(), Some("write context_method: ring"));
 }
 
 /// Both ends of a pipeline have a tied table, and sum its gradients after all others (Narayanan et al. 2021).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING
 
 from syncline import _core
@@ -52,7 +52,7 @@ def heads_first(source: Source, found: JobFile, model: Decoder, problems: Sequen
         "these ranks do not divide the attention heads evenly",
         found=found.parallel.tensor,
         allowed=f"divisors of {model.heads}",
-        near=nearest_divisor(found.parallel.tensor, model.heads),
+        near=nearest_divisor(found.parallel.tensor, gcd(model.heads, model.ffn)),
     )
     yield from (each for each in problems if each.get("key") not in _FOLLOW_HEADS)
 
@@ -188,7 +188,7 @@ def _axes(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     parallel = found.parallel
     if parallel.context == 1 and parallel.context_method != "ring":
         message = "context_method needs ranks that divide a sequence"
-        help = "write context: 2, or leave out context_method"
+        help = "leave out context_method, or write context: 2"
         yield _bad(source, "parallel.context_method", message, found=parallel.context_method, help=help)
     if parallel.chunk_layers and parallel.split != "even":
         message = "chunk_layers says how layers are divided, and so does split"

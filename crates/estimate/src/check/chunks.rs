@@ -29,9 +29,9 @@ pub(super) fn stages(model: &Model, job: &Job) -> Option<Diagnostic> {
     })
 }
 
-/// Several chunks a stage, without a pipeline.
+/// Several chunks a stage, without a pipeline. Schedules that need one say so themselves.
 pub(super) fn virtual_stages(job: &Job) -> Option<Diagnostic> {
-    (job.virtual_stages > 1 && job.pipeline < 2).then(|| {
+    (job.virtual_stages > 1 && job.pipeline < 2 && !job.schedule.is_ordered()).then(|| {
         Diagnostic::error(Code::BadValue, "only stages of a pipeline have several chunks")
             .key("virtual_stages")
             .found(job.virtual_stages.to_string())

@@ -14,13 +14,14 @@ pub fn schedule(job: &Job) -> Vec<Diagnostic> {
             .help(format!("write {key}: {help}"))
     };
     let mut found = Vec::new();
+    if job.schedule.is_ordered() && stages < 2 {
+        let help = "write pipeline: 2, or schedule: 1f1b";
+        return vec![wrong("pipeline", stages, "at least 2".to_owned(), 2).help(help)];
+    }
     if let Some(chunks) = job.schedule.chunks()
         && job.virtual_stages != chunks
     {
         found.push(wrong("virtual_stages", job.virtual_stages, chunks.to_string(), chunks));
-    }
-    if job.schedule.is_ordered() && stages < 2 {
-        found.push(wrong("pipeline", stages, "at least 2".to_owned(), 2));
     }
     let both_ways = job.schedule == Schedule::DualPipe;
     let least = stages.saturating_mul(2);

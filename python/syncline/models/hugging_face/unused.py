@@ -28,7 +28,7 @@ _WITHOUT_EFFECT = {
         "n_positions rope_theta rope_scaling rope_parameters rope_type rope_interleave rope_local_base_freq "
         "rotary_pct partial_rotary_factor rotary_dim attn_temperature_tuning floor_scale attn_scale "
         "query_pre_attn_scalar attention_multiplier scale_attn_weights scale_attn_by_inverse_layer_idx "
-        "reorder_and_upcast_attn attn_logit_softcapping final_logit_softcapping clip_qkv swiglu_limit hidden_act "
+        "reorder_and_upcast_attn final_logit_softcapping clip_qkv swiglu_limit hidden_act "
         "hidden_activation activation_function no_rope_layers no_rope_layer_interval "
     ),
     "Vectors beside the matrices: biases and norms of queries and keys are less than a thousandth of the parameters": (
@@ -51,7 +51,9 @@ _WITHOUT_EFFECT = {
         "exponential_decay_length_penalty suppress_tokens begin_suppress_tokens summary_type summary_use_proj "
         "summary_activation summary_proj_to_labels summary_first_dropout "
     ),
-    "Another name of `num_experts_per_tok` in files of GPT-OSS": ("experts_per_token "),
+    "Other names of `num_experts_per_tok` in files of GPT-OSS, and of `sliding_window` in files of Gemma 2": (
+        "experts_per_token sliding_window_size "
+    ),
 }
 """Keys whose values change no estimate, by the reason."""
 NO_EFFECT = frozenset(name for names in _WITHOUT_EFFECT.values() for name in names.split())
@@ -97,6 +99,8 @@ def notes(used: Used, whole: Mapping[str, Any], *, dropout: bool) -> Iterator[st
         yield f"Only the language model counts, without {', '.join(f'`{_cut(name)}`' for name in left)}"
     if "quantization_config" in (*used, *whole):
         yield "`quantization_config` describes the checkpoint: training computes in the precision that is asked for"
+    if _positive(used.get("attn_logit_softcapping")):
+        yield "Kernels that cap scores (`attn_logit_softcapping`) were not measured: attention counts without"
     if dropout is not any(_positive(used.get(name)) for name in _DROPOUT):
         yield "Dropout counts, although its rates are 0" if dropout else "Dropout does not count"
     used.asked |= {"n_group", "topk_group"}
