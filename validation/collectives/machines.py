@@ -16,7 +16,7 @@ from syncline.input import yaml
 from syncline.input.dump import dump
 from syncline.input.units import bytes_per_s
 from syncline.nccl.calibration import About, calibrate, summary
-from syncline.nccl.experts import token_bytes
+from syncline.nccl.experts import Phase, token_bytes
 from syncline.nccl.machine import Machine, MachineFile, rate_text, time_text
 from syncline.nccl.rows import read
 from syncline.validation.collectives import rows_of
@@ -92,6 +92,8 @@ def shots(date: str) -> dict[str, list[dict[str, Any]]]:
         if len(rows) < FEWEST_SHOTS:
             continue
         constants = _core.shots_calibrate([(row.gpus, row.bytes, row.seconds) for row in rows])
+        if constants is None:
+            raise ValueError(f"{system}, {software}: no constants fit these rows")
         one_launch, one_rate, two_launch, two_rate = constants
         predicted = _core.shots_times(constants, [(row.gpus, row.bytes) for row in rows])
         found.setdefault(system, []).append(
@@ -141,10 +143,11 @@ def _grouped(rows: list[dict[str, str]], *columns: str) -> dict[Any, list[dict[s
 def _exchange(rows: list[dict[str, str]]) -> dict[str, Any]:
     first = rows[0]
     low_latency = first["kernels"] == "low_latency"
+    phase: Phase = "dispatch" if first["phase"] == "dispatch" else "combine"
     calls = [
         (
             int(row["tokens"]),
-            token_bytes(int(row["hidden"]), first["phase"]),
+            token_bytes(int(row["hidden"]), phase),
             int(row["experts_per_token"]),
             int(row["gpus"]),
             int(row["sms"]),
@@ -153,6 +156,8 @@ def _exchange(rows: list[dict[str, str]]) -> dict[str, Any]:
     ]
     times = [float(row["seconds"]) for row in rows]
     constants = _core.deepep_calibrate(low_latency, list(zip(calls, times, strict=True)))
+    if constants is None:
+        raise ValueError(f"{first['system']}, {first['kernels']}, {first['phase']}: no constants fit these rows")
     launch, token, sm_rate, link_rate = constants
     predicted = _core.deepep_times(constants, low_latency, calls)
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from pathlib import Path
+from typing import overload
 
 from syncline.clusters.known import clusters as known_clusters
 
@@ -73,6 +74,14 @@ def read(folder: Path, name: str) -> list[Row]:
         return [{**{key: value or "" for key, value in row.items()}, "line": str(reader.line_num)} for row in reader]
 
 
+@overload
+def whole(text: str, default: int) -> int: ...
+
+
+@overload
+def whole(text: str, default: None = None) -> int | None: ...
+
+
 def whole(text: str, default: int | None = None) -> int | None:
     """A whole number; ``default`` for an empty or absent one."""
     text = text.strip()
@@ -86,7 +95,7 @@ def decimal(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def made(dataset: str, source: Row, model: str, cluster: str, gpus: int | None, **values: object) -> Row:
+def made(dataset: str, source: Row, model: str, cluster: str, gpus: int | None, /, **values: object) -> Row:
     """A row with what all data sets have in common; an absent or None value is an empty cell."""
     row = dict.fromkeys(COLUMNS, "")
     row.update(
