@@ -1,4 +1,4 @@
-"""Constants of machines under lasting load are those that measured steps ask for."""
+"""Constants of machines under sustained load are those that measured steps ask for."""
 
 from __future__ import annotations
 

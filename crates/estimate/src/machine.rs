@@ -142,7 +142,7 @@ pub trait Costs {
 pub struct Cluster {
     /// Ranks that `NVLink` joins.
     pub domain: u32,
-    /// Rate of matrix products of 16 bits under lasting load over that of the measured kernels, which ran in short bursts.
+    /// Rate of matrix products of 16 bits under sustained load over that of the measured kernels, which ran in short bursts.
     pub sustained: f64,
     /// The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of
     /// [`Software::low_precision_products`].
@@ -198,7 +198,7 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Software {
-    /// Rate of matrix products of 16 bits in training over that of the measured kernels under lasting load, alone.
+    /// Rate of matrix products of 16 bits in training over that of the measured kernels under sustained load, alone.
     pub products: f64,
     /// Rate of products of 8 and 4 bits in training over that of the measured kernels.
     pub low_precision_products: f64,

@@ -103,7 +103,7 @@ class Cluster(Strict):
     power_w: Annotated[float, Field(gt=0)] | None = None
     """Power limit of an accelerator, where it is below the data sheet's."""
     sustained: Annotated[float, Field(gt=0, le=2)] | None = None
-    """Rate of matrix products of 16 bits under lasting load over that of the measured kernels, if measured there."""
+    """Rate of matrix products of 16 bits under sustained load over that of the measured kernels, if measured there."""
     source: Text
     """Where these numbers come from."""
     assumed: list[Text] = []  # noqa: RUF012 - pydantic copies it

@@ -60,7 +60,7 @@ class Machine:
     used: int | None = None
     """How many accelerators of a domain jobs use that need several; without it, all."""
     sustained: float | None = None
-    """Rate of matrix products under lasting load, if it was measured on this cluster; else that of :data:`MEASURED`."""
+    """Rate of matrix products under sustained load, if measured on this cluster; else that of :data:`MEASURED`."""
     nccl: str | None = None
     """A machine of NCCL, or the file of one; without it, that of :data:`MEASURED`."""
     own: Own | None = None

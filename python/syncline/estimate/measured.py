@@ -1,4 +1,4 @@
-"""What was measured on each accelerator: kernels, NCCL, exchanges of experts' tokens, rates under lasting load."""
+"""What was measured on each accelerator: kernels, NCCL, exchanges of experts' tokens, rates under sustained load."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Measured:
     """Dedicated kernels that send tokens to experts: the machine with which DeepEP was measured, of
     :func:`syncline.nccl.experts.names`, or published ones, of :func:`syncline.nccl.token_kernels.published`."""
     sustained: float = 1.0
-    """Rate of matrix products of 16 bits under lasting load, at the clock that the power allows then, over that of the
-    measured kernels, which ran in short bursts."""
+    """Rate of matrix products of 16 bits under sustained load, at the clock that the power allows then, over that of
+    the measured kernels, which ran in short bursts."""
     low_precision_sustained: float = 1.0
     """The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of the constant
     ``low_precision_products`` of each framework."""

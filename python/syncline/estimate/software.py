@@ -46,7 +46,7 @@ class Software(Strict, metaclass=_Checked):
     """
 
     products: _Rate = 1.0
-    """Rate of matrix products of 16 bits in training, over that of the measured kernels under lasting load."""
+    """Rate of matrix products of 16 bits in training, over that of the measured kernels under sustained load."""
     low_precision_products: _Rate = 1.0
     """Rate of products of 8 and 4 bits in training, over that of the measured kernels, which ran in short bursts."""
     expert_products: _Rate = 1.0

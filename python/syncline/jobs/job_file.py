@@ -149,16 +149,17 @@ class JobFile(Strict):
     batch: JobBatch
     """The batches of a step."""
     precision: Precision = "bf16"
-    """Data type of linear layers. Logits and what is between layers have 16 bits, and so has
-    attention unless `fp8_attention` says otherwise."""
+    """Data type of the matrix products of linear layers. Logits and tensors between layers are in 16 bits, and so is
+    attention unless `fp8_attention` is set."""
     gradients: Gradients = "fp32"
     """Data type in which gradients are summed over micro-batches and ranks."""
     moments: Moments = "fp32"
     """Data type of Adam's two moments: 16 bits with a precision-aware optimizer, 8 bits with a scale for each block."""
     recompute: Recompute = "none"
-    """What the backward pass computes again. `selective`: scores of attention, if it is not fused, or
-    `recompute_modules`. `operators`: every second product, and all between products (torchtitan). `full`: whole
-    layers."""
+    """Activation recomputation (checkpointing): what the backward pass computes again. `selective`: scores of
+    attention, if it is not fused, or `recompute_modules`. `operators`: every second matrix product, and all operations
+    between products (torchtitan's selective checkpointing). `except_qkv`: all of a layer but queries, keys and values
+    (MaxText's `save_qkv_proj`). `full`: whole layers."""
     recompute_method: RecomputeMethod | None = None
     """Which layers `full` computes again. `block`: the first `recompute_layers` of each chunk. `uniform`: all, in
     groups of `recompute_layers`, of which only the first input is kept. Without it, all, one by one."""
@@ -166,14 +167,14 @@ class JobFile(Strict):
     """Number of layers of the method (Megatron-LM's `--recompute-num-layers`)."""
     recompute_modules: Annotated[list[Module], Field(max_length=7, default_factory=list)]
     """Parts of a layer that `selective` computes again (`--recompute-modules` of Megatron Core). `core_attention`:
-    attention between its products. `layernorm`: both norms. `mla_up_proj`: queries, keys and values of latent
+    attention without its projections. `layernorm`: both norms. `mla_up_proj`: queries, keys and values of latent
     attention, from their compressed forms. `mlp`: the dense feed-forward block. `moe`: experts with dispatch and
-    combine. `moe_act`: experts' activations. `shared_experts`: the block beside experts."""
+    combine. `moe_act`: the activation function of experts. `shared_experts`: the shared experts."""
     attention: Literal["fused", "unfused", "flash-attention-2", "triton", "cudnn"] = "fused"
-    """Kernels of attention. `fused`: one kernel, of the library that the framework takes, which writes no scores.
-    `unfused`: products and softmax. The others name a library of fused kernels."""
+    """Kernels of attention. `fused`: a fused kernel (FlashAttention) of the library that the framework uses. `unfused`:
+    products and softmax, which write the scores. The others name the library of a fused kernel."""
     graphs: Graphs = "none"
-    """Which kernels CUDA graphs launch. `partial`: all but experts and dispatch. `full`: all."""
+    """Which kernels CUDA graphs launch: none, all but experts and dispatch (`partial`), or all (`full`)."""
     dispatcher: Dispatcher = "all_to_all"
     """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (DeepEP,
     HybridEP: `fused`)."""
@@ -181,8 +182,8 @@ class JobFile(Strict):
     """Multiprocessors of each accelerator that send tokens to experts, where `dispatcher` is `fused`
     (`--moe-flex-dispatcher-num-sms` of Megatron Core). Without it, 20."""
     expert_load: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    """Tokens that the experts of the fullest rank take over those of equal parts, for which all others wait; with a
-    capacity to which experts are padded, that factor. 1: all have equal parts."""
+    """Load imbalance of experts: tokens of the most loaded expert-parallel rank over the mean of all ranks, which wait
+    for it. 1: balanced. If experts are padded to a capacity, the capacity factor."""
     fused_experts: bool = False
     """Whether one kernel computes all products of a rank's experts and what is between them (Transformer Engine's fused
     grouped block for MXFP8)."""
@@ -190,8 +191,8 @@ class JobFile(Strict):
     """Whether the output layer (LM head) has `precision`, too, rather than 16 bits (`fp8_output_proj` of
     Megatron-Bridge)."""
     fp8_attention: bool = False
-    """Whether the products of attention have 8 bits, forward and backward, rather than 16 (`fp8_dot_product_attention`
-    of Megatron Core, `fp8_dpa` of Transformer Engine). Needs `precision` fp8, mxfp8 or nvfp4, and fused attention of
+    """Whether attention multiplies in FP8, forward and backward, rather than in 16 bits (`fp8_dot_product_attention` of
+    Megatron Core, `fp8_dpa` of Transformer Engine). Needs `precision` fp8, mxfp8 or nvfp4, and fused attention of
     the framework's library or `cudnn`."""
     low_precision_parameters: bool = False
     """Whether parameters of linear layers are kept and gathered in `precision`, without a copy in 16 bits
@@ -204,15 +205,15 @@ class JobFile(Strict):
     """The same at the end (`--num-layers-at-end-in-bf16`), before layers for multi-token prediction."""
     vocab_multiple: Annotated[int, Field(ge=1, le=1 << 20)] | None = None
     """The vocabulary is padded to a multiple of this times `tensor` (Megatron-LM's `--make-vocab-size-divisible-by`).
-    Without it, what the framework takes: 128 for `megatron` and `megatron-deepspeed`, 1 for all others."""
+    Without it, the default of the framework: 128 for `megatron` and `megatron-deepspeed`, 1 for all others."""
     lora: Annotated[int, Field(ge=1, le=1 << 16)] | None = None
-    """Rank of adapters, if only these are trained."""
+    """Rank of LoRA adapters, if only these are trained."""
     lora_targets: Adapted = "all"
     """Which products have adapters: `all` but those of experts, those of `attention`, or only those of queries, keys
     and values (`qkv`)."""
     lora_experts: ExpertAdapters = "none"
-    """Adapters beside both products of experts, with those of `all`: one for all experts of a layer (`shared`, the
-    default of Megatron-Bridge), or one for each expert (`each`)."""
+    """Adapters of both products of experts, which need `lora_targets: all`: one that all experts of a layer share
+    (`shared`, the default of Megatron-Bridge), or one for each expert (`each`)."""
     offload: JobOffload = JobOffload(modules=[])
     """What lies in the host's memory rather than the accelerator's."""
     overlap: Overlap = Overlap()
