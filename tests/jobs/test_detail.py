@@ -77,21 +77,21 @@ def test_the_peak_of_memory_is_the_estimates(gpus, batch):
 
 
 @pytest.mark.parametrize(
-    ("chunk_layers", "over"),
+    "chunk_layers",
     [
-        ([10] * 8, 0),
-        ([22, 20, 20, 18], 0),
-        ([5, 15, 10, 10, 10, 10, 10, 10], 0),
-        ([9, 10, 10, 10, 10, 11, 11, 9], 0.005),
-        ([4, 20, 4, 12, 8, 12, 10, 10], 0.008),
+        [10] * 8,
+        [22, 20, 20, 18],
+        [5, 15, 10, 10, 10, 10, 10, 10],
+        [9, 10, 10, 10, 10, 11, 11, 9],
+        [4, 20, 4, 12, 8, 12, 10, 10],
+        [7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 3],
     ],
 )
-def test_unequal_chunks_keep_what_micro_batches_have_come_to(chunk_layers, over):
-    """The last stage may keep most while no loss is computed: the estimate has the most of each kind."""
+def test_unequal_chunks_keep_what_micro_batches_have_come_to(chunk_layers):
+    """The last stage may keep most while no loss is computed."""
     job = one(virtual_stages=len(chunk_layers) // 4, chunk_layers=chunk_layers)
     for stage, found in enumerate(detail(job).memory):
-        total = job.estimator.memory("megatron", stage)[0]["total"]
-        assert found.most - 16 < total < found.most * (1 + over) + 16
+        assert abs(found.most - job.estimator.memory("megatron", stage)[0]["total"]) < 16
 
 
 def test_gpipe_keeps_all_micro_batches():

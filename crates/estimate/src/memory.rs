@@ -117,8 +117,8 @@ fn stage(
     // Only with GPipe does a forward pass come before the last one's loss has gone backward.
     let losses = if job.schedule == Schedule::GPipe { f64::from(job.micro_batches) } else { 1.0 };
     let chunks_of_stage = || places(job, number).map(|place| chunks[place.chunk as usize]);
-    let at_once = |bytes: fn(Kept) -> f64| {
-        kept_at_once(job, number, &chunks_of_stage().map(bytes).collect::<Vec<f64>>())
+    let at_once = |bytes: fn(Kept) -> f64, loss: f64| {
+        kept_at_once(job, number, &chunks_of_stage().map(bytes).collect::<Vec<f64>>(), loss)
     };
     let logits = losses * chunks_of_stage().map(|chunk| chunk.logits).sum::<f64>();
     let working = chunks_of_stage().map(|chunk| chunk.working).fold(0.0, f64::max);
@@ -126,9 +126,10 @@ fn stage(
         let bytes: Vec<ChunkBytes> = chunks.iter().map(|chunk| chunk.ordered()).collect();
         peak(job, number, &bytes)
     } else {
-        at_once(|chunk| chunk.layers) + losses * chunks_of_stage().map(|chunk| chunk.output).sum::<f64>()
+        let output = losses * chunks_of_stage().map(|chunk| chunk.output).sum::<f64>();
+        at_once(|chunk| chunk.layers, output + logits) + output
     };
-    let host = host + at_once(|chunk| chunk.host);
+    let host = host + at_once(|chunk| chunk.host, 0.0);
     let working = (working - logits).max(0.0);
     let fragmentation = software.fragmentation_in(job) * (kept + logits + working + gathered);
     Memory {

@@ -123,7 +123,10 @@ pub fn in_flight(job: &Job, stage: u32) -> f64 {
 /// What a stage keeps at most if a micro-batch keeps `chunks` in each of its chunks, from its forward to its backward pass: with
 /// [`in_flight`] micro-batches where these are equal. Elsewhere it matters which chunks they have come to: as many micro-batches
 /// as there are stages go through one chunk after the other, forward from the first and backward from the last one.
-pub fn kept_at_once(job: &Job, stage: u32, chunks: &[f64]) -> f64 {
+///
+/// `loss` is what the last stage keeps besides while a micro-batch is in its last chunk. A peak without it counts less that
+/// much, so that the sum of both is the most of all.
+pub fn kept_at_once(job: &Job, stage: u32, chunks: &[f64], loss: f64) -> f64 {
     let all: f64 = chunks.iter().sum();
     let equal = chunks.windows(2).all(|two| two[0].to_bits() == two[1].to_bits());
     if equal || job.schedule != Schedule::OneForwardOneBackward {
@@ -138,11 +141,12 @@ pub fn kept_at_once(job: &Job, stage: u32, chunks: &[f64]) -> f64 {
     let backward = |piece: usize| kept(piece, count - 1 - piece % round / stages);
     let ahead = (2 * (stages - 1 - stage as usize) + (count - 1) * stages).min(pieces);
     let mut now: f64 = (0..ahead).map(forward).sum();
-    let mut most = now;
+    let mut most = now - loss;
     // Whatever a stage keeps, it keeps again after a round.
     for piece in 0..(pieces - ahead).min(round) {
         now += forward(ahead + piece);
-        most = most.max(now);
+        let last = (ahead + piece) % round / stages + 1 == count;
+        most = most.max(if last { now } else { now - loss });
         now -= backward(piece);
     }
     most

@@ -61,7 +61,7 @@ proptest! {
         let bytes: Vec<f64> = kept.iter().copied().map(f64::from).collect();
         for stage in 0..stages {
             let expected = pipeline.peak(stage, |chunk| u128::from(kept[chunk as usize]));
-            let found = kept_at_once(&job, stage, &bytes);
+            let found = kept_at_once(&job, stage, &bytes, 0.0);
             prop_assert!((found - expected as f64).abs() < 1e-9, "{} instead of {}", found, expected);
         }
     }

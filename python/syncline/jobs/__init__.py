@@ -11,6 +11,7 @@
 - :mod:`~syncline.jobs.schema`: the JSON schema, for editors;
 - :mod:`~syncline.jobs.estimation`: its step and memory;
 - :mod:`~syncline.jobs.alternatives`: what would make it faster;
+- :mod:`~syncline.jobs.slowest_stage`: the slowest stage of its pipeline, why it is slow, and what would balance it;
 - :mod:`~syncline.jobs.screen`: what ``syncline estimate`` prints;
 - :mod:`~syncline.jobs.detail`, :mod:`~syncline.jobs.charts` and :mod:`~syncline.jobs.page`: the step pass by pass,
   drawn, and as a page;

@@ -12,6 +12,7 @@ from syncline.estimate.screen import COMMUNICATION, WHY, around, exposed, many, 
 from syncline.jobs.charts import all_of, lines, tiers
 from syncline.jobs.detail import detail
 from syncline.jobs.screen import host_sentence
+from syncline.jobs.slowest_stage import slowest_stage
 from syncline.quantity import listed, memory, percent, scaled, time
 from syncline.report.html.head import figure
 from syncline.report.html.page import document, section
@@ -105,7 +106,8 @@ def facts(found: Estimate) -> str:
 
 
 def _head(found: Estimate, inside: Detail, more: More) -> str:
-    words = exposed(found.parts, found.step_s)
+    slowest = slowest_stage(found)
+    words = [exposed(found.parts, found.step_s), None if slowest is None else slowest.said]
     fits = (
         f"{'It fits: the' if found.fits else 'The'} fullest accelerator needs {memory(found.memory_bytes)} of"
         f" {memory(found.capacity)}.{host_sentence(found)}"
@@ -120,7 +122,7 @@ def _head(found: Estimate, inside: Detail, more: More) -> str:
             ),
             '<section id="answer" aria-label="The answer">',
             f'<p class="lead">A training step takes <strong>{escape(time(found.step_s))}</strong>{escape(bar)}.</p>',
-            f'<p class="reason">{escape(" ".join(filter(None, (words, fits if found.fits else None))))}</p>',
+            f'<p class="reason">{escape(" ".join(filter(None, (*words, fits if found.fits else None))))}</p>',
             *_bar(found, inside),
             *_figures(found, more),
             "</section>",

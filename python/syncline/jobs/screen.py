@@ -9,6 +9,7 @@ from rich.text import Text
 
 from syncline.estimate.error_bars import sentences
 from syncline.estimate.screen import around, changes_table, exposed, many, memory_table, parts_table
+from syncline.jobs.slowest_stage import slowest_stage
 from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
@@ -35,7 +36,9 @@ def screen(found: Estimate, better: Sequence[Faster], width: int) -> RenderableT
     blocks += [Text(), *(_faster(better, found, width) if found.fits else _fitting(found, width))]
     derived = found.job.machine.derived
     derived = None if derived is None else f"Note: {derived}"
-    for more in (exposed(found.parts, found.step_s), padded(found), note, derived):
+    slowest = slowest_stage(found)
+    slow = None if slowest is None else slowest.said
+    for more in (exposed(found.parts, found.step_s), slow, padded(found), note, derived):
         if more is not None:
             blocks += [Text(), Text(lines(more, width))]
     return Group(*blocks)
@@ -113,6 +116,16 @@ def _fullest(found: Estimate) -> str:
     return f"memory of a rank of stage {found.stage}"
 
 
+def _slowest(found: Estimate) -> dict[str, Any] | None:
+    """The slowest stage as plain data, and what would balance the pipeline; None where stages differ little."""
+    slowest = slowest_stage(found)
+    if slowest is None:
+        return None
+    layout = slowest.balanced
+    balanced = None if layout is None else {"chunk_layers": list(layout.chunk_layers), "step_s": layout.estimate.step_s}
+    return {"stage": slowest.stage, "slower_than_others": slowest.slower, "balanced": balanced}
+
+
 def as_dict(found: Estimate, better: Sequence[Faster]) -> dict[str, Any]:
     """The estimate as plain data, and what would be better."""
     return {
@@ -123,6 +136,7 @@ def as_dict(found: Estimate, better: Sequence[Faster]) -> dict[str, Any]:
         "step_s": found.step_s,
         "parts_s": dict(found.parts),
         "stages_s": list(found.stages_s),
+        "slowest_stage": _slowest(found),
         "tokens_per_s_per_accelerator": found.tokens_per_s,
         "mfu": found.mfu,
         "memory_bytes": found.memory_bytes,

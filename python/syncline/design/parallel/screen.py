@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from syncline.design.parallel.training import training_job
 from syncline.estimate import kind_of
 from syncline.estimate.error_bars import sentences
 from syncline.estimate.screen import PARTS, around, changes_table, exposed, many, memory_table, parts_table
+from syncline.jobs import estimate
+from syncline.jobs.slowest_stage import slowest_stage
 from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
@@ -62,8 +65,10 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
         faster = [(each.key, each.value, each.step_s, each.memory_bytes) for each in found.switches]
         blocks += [Text(), changes_table("configuration 1 with", faster, best.step_s)]
     note = model.note
+    slowest = slowest_stage(estimate(training_job(request, best)))
     for said in (
         exposed(best.parts, best.step_s),
+        None if slowest is None or slowest.balanced is None else slowest.said,
         None if more else reason(found),
         offload(found),
         None if note is None else f"Note: {note.rstrip('.')}.",
