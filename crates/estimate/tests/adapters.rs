@@ -1,8 +1,8 @@
 //! Adapters of low rank, by hand.
 
-use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use crate::{Counting, PLAIN, SERVERS, gpt3, routed, single};
 use syncline_estimate::{
-    Adapted, Collective, ExpertAdapters, Experts, Job, MemorySoftware, Model, Step, estimate, memory,
+    Adapted, Collective, ExpertAdapters, Job, MemorySoftware, Model, Step, estimate, memory,
 };
 
 fn job(adapters: Option<u32>, adapted: Adapted) -> Job {
@@ -53,16 +53,7 @@ fn adapters_of_attention_alone_have_fewer_states() {
 
 /// Four layers of eight experts, two of which a token goes to.
 fn experts() -> Model {
-    let experts = Experts {
-        count: 8,
-        top_k: 2,
-        ffn: 1024,
-        shared_ffn: 0,
-        dense_layers: 0,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = routed(8, 2, 1024);
     Model { hidden: 512, layers: 4, gated: true, vocab: 1, experts: Some(experts), ..gpt3() }
 }
 

@@ -1,11 +1,11 @@
 //! Layers at both ends in 16 bits, by hand.
 
-use crate::{PLAIN, SERVERS, single};
+use crate::{PLAIN, SERVERS, llama, single};
 use syncline_estimate::activations::activations;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
-    Attention, Collective, Costs, Group, Job, MemorySoftware, Model, Precision, Product, blocks, estimate,
-    memory, memory_by_stage, profile,
+    Collective, Costs, Group, Job, MemorySoftware, Model, Precision, Product, blocks, estimate, memory,
+    memory_by_stage, profile,
 };
 
 /// A second for each operation in 8 bits, and two in 16; nothing else takes time.
@@ -32,23 +32,7 @@ impl Costs for Halved {
 
 /// Eight layers, a multiple of four stages.
 fn model() -> Model {
-    Model {
-        hidden: 1024,
-        layers: 8,
-        heads: 8,
-        kv_heads: 8,
-        head_dim: 128,
-        ffn: 4096,
-        gated: true,
-        vocab: 32_000,
-        tied: false,
-        rotary: true,
-        dropout: false,
-        attention: Attention::Full,
-        experts: None,
-        biased_experts: false,
-        prediction_layers: 0,
-    }
+    llama(1024, 8, 8, 8, 4096, 32_000)
 }
 
 /// Parameters of linear layers of one layer, and of a table.

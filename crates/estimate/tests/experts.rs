@@ -1,6 +1,6 @@
 //! Experts: what comes to them, what travels, and what launches them.
 
-use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use crate::{Counting, PLAIN, SERVERS, gpt3, routed, single};
 use syncline_estimate::work::{layer_work, ranks_of};
 use syncline_estimate::{
     Cluster, Collective, Dispatcher, Experts, Graphs, Group, Job, Model, Module, Overlap, Precision,
@@ -10,16 +10,7 @@ use syncline_nccl::Exchange;
 
 /// A model with eight experts, of which a token goes to two.
 fn model() -> Model {
-    let experts = Experts {
-        count: 8,
-        top_k: 2,
-        ffn: 1000,
-        shared_ffn: 0,
-        dense_layers: 0,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = routed(8, 2, 1000);
     Model { experts: Some(experts), gated: true, ..gpt3() }
 }
 

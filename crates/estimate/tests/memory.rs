@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::{BARE, gpt, llama, routed, single};
 use proptest::prelude::*;
 use syncline_estimate::activations::activations;
 use syncline_estimate::stages::in_flight;
@@ -12,62 +13,10 @@ use syncline_estimate::{
 
 const GIB: f64 = (1_u64 << 30) as f64;
 
-/// A GPT: no gate, four times as many elements in the feed-forward block, dropout, as many heads of keys as of queries.
-fn gpt(hidden: u64, layers: u32, heads: u64) -> Model {
-    Model {
-        hidden,
-        layers,
-        heads,
-        kv_heads: heads,
-        head_dim: hidden / heads,
-        ffn: 4 * hidden,
-        gated: false,
-        vocab: 51_200,
-        tied: true,
-        rotary: false,
-        dropout: true,
-        attention: Attention::Full,
-        experts: None,
-        biased_experts: false,
-        prediction_layers: 0,
-    }
-}
-
-/// A Llama-style model: gated, without dropout.
-fn llama(hidden: u64, layers: u32, heads: u64, kv_heads: u64, ffn: u64, vocab: u64) -> Model {
-    Model {
-        kv_heads,
-        ffn,
-        gated: true,
-        vocab,
-        tied: false,
-        rotary: true,
-        dropout: false,
-        ..gpt(hidden, layers, heads)
-    }
-}
-
 /// One rank, one sequence of 2,048 tokens, attention not fused.
 fn job() -> Job {
-    Job { precision: Precision::Fp16, fused_attention: false, ..crate::single(2048) }
+    Job { precision: Precision::Fp16, fused_attention: false, ..single(2048) }
 }
-
-/// Tensors that training needs, and nothing else.
-const BARE: MemorySoftware = MemorySoftware {
-    gradient_copy_bytes: 0,
-    gathers_from_master: false,
-    logit_bytes: 4.0,
-    fused_gate: true,
-    whole_inputs: 0.0,
-    keeps_converted: false,
-    fp8_weight_copies: 2,
-    keeps_expert_outputs: true,
-    workspace_bytes: 0,
-    communicator_bytes: 0,
-    context_bytes: 0,
-    fragmentation: 0.0,
-    stream_fragmentation: 0.0,
-};
 
 /// Korthikanti et al. (2022), Table 3: hidden size, layers, heads, pipeline, sequences of a micro-batch.
 const PUBLISHED: [(u64, u32, u64, u32, u32); 4] =
@@ -237,19 +186,7 @@ fn transformer_engine_keeps_inputs_of_products_in_8_bits() {
 #[test]
 fn experts_keep_the_copies_of_tokens() {
     let dense = llama(2048, 4, 16, 16, 8192, 32_000);
-    let experts = |count, top_k| Model {
-        experts: Some(Experts {
-            count,
-            top_k,
-            ffn: 8192,
-            shared_ffn: 0,
-            dense_layers: 0,
-            every: 1,
-            groups: 1,
-            top_groups: 1,
-        }),
-        ..dense.clone()
-    };
+    let experts = |count, top_k| Model { experts: Some(routed(count, top_k, 8192)), ..dense.clone() };
     let kept = |model: &Model, job: &Job| activations(model, job, &BARE, 0).kept;
     let more = kept(&experts(1, 1), &job()) - kept(&dense, &job());
     assert_eq!(more, 2048.0 * (4.0 * 2048.0 + 8.0));
@@ -308,19 +245,7 @@ fn fsdp_gathers_units() {
 /// NCCL's all-to-all of eight H100 takes 3.3 GB (NVIDIA/nccl, issue 1685).
 #[test]
 fn all_to_all_has_buffers_for_each_peer() {
-    let model = Model {
-        experts: Some(Experts {
-            count: 64,
-            top_k: 2,
-            ffn: 1024,
-            shared_ffn: 0,
-            dense_layers: 0,
-            every: 1,
-            groups: 1,
-            top_groups: 1,
-        }),
-        ..gpt(1024, 2, 16)
-    };
+    let model = Model { experts: Some(routed(64, 2, 1024)), ..gpt(1024, 2, 16) };
     let buffers = |expert, data| {
         memory(&model, &Job { expert, data, ..job() }, &MemorySoftware::MEGATRON).buffers as f64 / 1e9
     };
@@ -396,16 +321,7 @@ fn measured_runs_of_megatron() {
             rope_dim: 64,
             value_dim: 128,
         }),
-        experts: Some(Experts {
-            count: 160,
-            top_k: 6,
-            ffn: 1536,
-            shared_ffn: 3072,
-            dense_layers: 1,
-            every: 1,
-            groups: 1,
-            top_groups: 1,
-        }),
+        experts: Some(Experts { shared_ffn: 3072, dense_layers: 1, ..routed(160, 6, 1536) }),
         ..llama(5120, 4, 128, 128, 12_288, 102_400)
     };
     let job = |tensor, pipeline, data, expert| Job {
@@ -433,16 +349,7 @@ fn any_model() -> impl Strategy<Value = Model> {
             gated,
             tied,
             dropout,
-            experts: experts.then_some(Experts {
-                count: 16,
-                top_k: 2,
-                ffn: 1024,
-                shared_ffn: 1024,
-                dense_layers: 1,
-                every: 1,
-                groups: 1,
-                top_groups: 1,
-            }),
+            experts: experts.then_some(Experts { shared_ffn: 1024, dense_layers: 1, ..routed(16, 2, 1024) }),
             ..gpt(1024 * size, layers, 16 * size)
         },
     )

@@ -1,55 +1,21 @@
 //! Parameters of models that were published.
 
-use crate::gpt3;
+use crate::{gpt3, routed};
 use syncline_estimate::{Attention, Experts, Latent, Model};
 
+/// A Llama 3.
 fn llama(hidden: u64, layers: u32, heads: u64, ffn: u64) -> Model {
-    let head_dim = hidden / heads;
-    Model {
-        hidden,
-        layers,
-        heads,
-        kv_heads: 8,
-        head_dim,
-        ffn,
-        gated: true,
-        vocab: 128_256,
-        tied: false,
-        rotary: true,
-        dropout: false,
-        attention: Attention::Full,
-        experts: None,
-        biased_experts: false,
-        prediction_layers: 0,
-    }
+    crate::llama(hidden, layers, heads, 8, ffn, 128_256)
 }
 
 fn mixtral() -> Model {
-    let experts = Experts {
-        count: 8,
-        top_k: 2,
-        ffn: 14_336,
-        shared_ffn: 0,
-        dense_layers: 0,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = routed(8, 2, 14_336);
     Model { vocab: 32_000, experts: Some(experts), ..llama(4096, 32, 32, 14_336) }
 }
 
 fn deepseek_v3() -> Model {
     let latent = Latent { query_rank: 1536, kv_rank: 512, nope_dim: 128, rope_dim: 64, value_dim: 128 };
-    let experts = Experts {
-        count: 256,
-        top_k: 8,
-        ffn: 2048,
-        shared_ffn: 2048,
-        dense_layers: 3,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = Experts { shared_ffn: 2048, dense_layers: 3, ..routed(256, 8, 2048) };
     Model {
         hidden: 7168,
         layers: 61,

@@ -1,11 +1,11 @@
 //! What lies in the host's memory, by hand: bytes that leave the accelerator, and copies that computing does not hide.
 
-use crate::{Counting, SERVERS, single};
+use crate::{Counting, SERVERS, llama, routed, single};
 use syncline_estimate::activations::activations;
 use syncline_estimate::check::check;
 use syncline_estimate::{
-    Attention, Cluster, Experts, Host, Input, Job, MemorySoftware, Model, Module, Offload, Overlap,
-    Precision, Recompute, Schedule, Software, estimate, memory, memory_by_stage,
+    Cluster, Experts, Host, Input, Job, MemorySoftware, Model, Module, Offload, Overlap, Precision,
+    Recompute, Schedule, Software, estimate, memory, memory_by_stage,
 };
 
 const SOFTWARE: MemorySoftware = MemorySoftware { fragmentation: 0.0, ..MemorySoftware::MEGATRON };
@@ -13,23 +13,7 @@ const PLAIN: Software = Software { memory: SOFTWARE, ..crate::PLAIN };
 
 /// Eight layers of 64 elements: queries and keys of eight heads of 8, a block of 256.
 fn model() -> Model {
-    Model {
-        hidden: 64,
-        layers: 8,
-        heads: 8,
-        kv_heads: 8,
-        head_dim: 8,
-        ffn: 256,
-        gated: true,
-        vocab: 512,
-        tied: false,
-        rotary: false,
-        dropout: false,
-        attention: Attention::Full,
-        experts: None,
-        biased_experts: false,
-        prediction_layers: 0,
-    }
+    Model { rotary: false, ..llama(64, 8, 8, 8, 256, 512) }
 }
 
 const TOKENS: u64 = 128;
@@ -128,16 +112,7 @@ fn modules_leave_their_inputs() {
 /// computed again are those behind these.
 #[test]
 fn experts_leave_tokens_and_outputs_of_their_first_product() {
-    let experts = Experts {
-        count: 8,
-        top_k: 2,
-        ffn: 32,
-        shared_ffn: 0,
-        dense_layers: 2,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = Experts { dense_layers: 2, ..routed(8, 2, 32) };
     let model = Model { experts: Some(experts), ..model() };
     let job = Job {
         recompute: Recompute::Selective,

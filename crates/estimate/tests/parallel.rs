@@ -1,9 +1,9 @@
 //! Bytes and groups of collectives.
 
-use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use crate::{Counting, PLAIN, SERVERS, gpt3, routed, single};
 use syncline_estimate::check::check;
 use syncline_estimate::job::ContextMethod;
-use syncline_estimate::{Collective, Experts, Group, Job, Model, Overlap, Recompute, Software, estimate};
+use syncline_estimate::{Collective, Group, Job, Model, Overlap, Recompute, Software, estimate};
 
 fn model() -> Model {
     Model { layers: 2, ..gpt3() }
@@ -198,16 +198,7 @@ fn remedy(found: &[syncline_diagnostics::Diagnostic], key: &str) -> Option<u32> 
 #[test]
 fn a_remedy_of_an_axis_divides_all_that_the_axis_divides() {
     let dense = Model { heads: 40, kv_heads: 8, ffn: 27_648, ..model() };
-    let experts = Experts {
-        count: 160,
-        top_k: 6,
-        ffn: 1536,
-        shared_ffn: 0,
-        dense_layers: 0,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = routed(160, 6, 1536);
     let mixture = Model { experts: Some(experts), ..dense };
     for ranks in 1..200 {
         let job = Job { tensor: ranks, ..single(2048) };

@@ -1,6 +1,6 @@
 //! Parameters of 8 and 4 bits: what ranks keep, gather and move of them, counted by hand.
 
-use crate::{Counting, PLAIN, SERVERS, single};
+use crate::{Counting, PLAIN, SERVERS, routed, single};
 use syncline_estimate::{
     Adapted, Attention, Cluster, Collective, Experts, Job, Latent, MemorySoftware, Model, Precision,
     estimate, memory,
@@ -8,23 +8,7 @@ use syncline_estimate::{
 
 /// Llama 3 8B.
 fn llama() -> Model {
-    Model {
-        hidden: 4096,
-        layers: 32,
-        heads: 32,
-        kv_heads: 8,
-        head_dim: 128,
-        ffn: 14_336,
-        gated: true,
-        vocab: 128_256,
-        tied: false,
-        rotary: true,
-        dropout: false,
-        attention: Attention::Full,
-        experts: None,
-        biased_experts: false,
-        prediction_layers: 0,
-    }
+    crate::llama(4096, 32, 32, 8, 14_336, 128_256)
 }
 
 /// Its linear layers: queries and outputs, keys and values, three matrices of the feed-forward block.
@@ -123,16 +107,7 @@ fn ranks_that_divide_parameters_have_parts_of_them() {
 #[test]
 fn routers_keep_16_bits() {
     let latent = Latent { query_rank: 512, kv_rank: 256, nope_dim: 64, rope_dim: 32, value_dim: 64 };
-    let experts = Experts {
-        count: 16,
-        top_k: 2,
-        ffn: 1024,
-        shared_ffn: 1024,
-        dense_layers: 0,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = Experts { shared_ffn: 1024, ..routed(16, 2, 1024) };
     let model = Model {
         hidden: 2048,
         layers: 4,

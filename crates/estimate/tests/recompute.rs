@@ -1,6 +1,6 @@
 //! Layers and parts of them that the backward pass computes again.
 
-use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use crate::{Counting, PLAIN, SERVERS, gpt3, routed, single};
 use syncline_estimate::activations::activations;
 use syncline_estimate::check::check;
 use syncline_estimate::job::RecomputeMethod;
@@ -60,16 +60,7 @@ fn deepseek() -> Model {
             rope_dim: 64,
             value_dim: 128,
         }),
-        experts: Some(Experts {
-            count: 64,
-            top_k: 8,
-            ffn: 2048,
-            shared_ffn: 2048,
-            dense_layers: 1,
-            every: 1,
-            groups: 1,
-            top_groups: 1,
-        }),
+        experts: Some(Experts { shared_ffn: 2048, dense_layers: 1, ..routed(64, 8, 2048) }),
         biased_experts: false,
         prediction_layers: 0,
     }

@@ -1,6 +1,6 @@
 //! Schedules that divide the backward pass or go both ways, beside the formulas of their papers.
 
-use crate::{Counting, PLAIN, SERVERS, gpt3, single};
+use crate::{Counting, PLAIN, SERVERS, gpt3, routed, single};
 use proptest::prelude::*;
 use syncline_estimate::activations::activations;
 use syncline_estimate::check::check;
@@ -168,16 +168,7 @@ fn a_step_is_its_stage_and_the_schedule_s_bubble() {
 
 #[test]
 fn dual_pipe_hides_tokens_to_experts() {
-    let experts = Experts {
-        count: 64,
-        top_k: 8,
-        ffn: 2048,
-        shared_ffn: 2048,
-        dense_layers: 0,
-        every: 1,
-        groups: 1,
-        top_groups: 1,
-    };
+    let experts = Experts { shared_ffn: 2048, ..routed(64, 8, 2048) };
     let model = Model { hidden: 1024, layers: 16, ffn: 4096, experts: Some(experts), ..gpt3() };
     let step = |schedule| {
         let job = Job { data: 8, expert: 8, ..job(schedule, 8, 64) };
