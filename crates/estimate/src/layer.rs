@@ -1,6 +1,6 @@
 //! The time of a layer on one rank.
 
-use crate::job::{ContextMethod, Dispatcher, Graphs, Job, Precision, Recompute};
+use crate::job::{Dispatcher, Graphs, Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software, TokenKernels};
 use crate::model::Model;
 use crate::work::{LayerWork, Linear, layer_work};
@@ -283,83 +283,6 @@ impl<C: Costs> Setting<'_, C> {
         // A product that adds reads the sum and writes it, where the measured one writes 16 bits.
         let bytes = if self.software.fused_accumulation { 2.0 * sum - 2.0 } else { 2.0 + 2.0 * sum };
         self.costs.memory(bytes * parameters as f64)
-    }
-
-    /// Collectives of tensor parallelism in one pass: an all-gather and a reduce-scatter, or an all-reduce, around
-    /// attention and around the feed-forward block (Korthikanti et al. 2022, 4.2.2).
-    pub(crate) fn tensor(&self, work: &LayerWork) -> f64 {
-        self.around_block(work) + self.tensor_pair()
-    }
-
-    /// Those around the feed-forward block. Experts take the tokens as they are divided: nothing is gathered around them before
-    /// their dispatch.
-    pub(crate) fn around_block(&self, work: &LayerWork) -> f64 {
-        let alone =
-            work.expert_parameters > 0 && self.model.experts.is_none_or(|experts| experts.shared_ffn == 0);
-        if alone { 0.0 } else { self.tensor_pair() }
-    }
-
-    /// What a rank gathers before a block, and reduces after it, where that is exposed.
-    fn tensor_pair(&self) -> f64 {
-        let exposed = if self.job.overlap.tensor { self.software.tensor_exposed } else { 1.0 };
-        exposed
-            * if self.job.sequence_parallel {
-                self.tokens_of(Collective::AllGather) + self.tokens_of(Collective::ReduceScatter)
-            } else {
-                self.tokens_of(Collective::AllReduce)
-            }
-    }
-
-    /// A collective of the tokens of a micro-batch among tensor-parallel ranks.
-    pub(crate) fn tokens_of(&self, collective: Collective) -> f64 {
-        self.among_tensor(collective, self.job.tokens() * self.model.hidden * 2)
-    }
-
-    /// Queries, keys and values of all tensor-parallel ranks, where these are more than the heads of keys; backward, their
-    /// gradients.
-    pub(crate) fn heads(&self, work: &LayerWork, collective: Collective) -> f64 {
-        if work.heads_bytes == 0 { 0.0 } else { self.among_tensor(collective, work.heads_bytes) }
-    }
-
-    fn among_tensor(&self, collective: Collective, bytes: u64) -> f64 {
-        if self.job.tensor < 2 {
-            return 0.0;
-        }
-        let group = Group::strided(self.job.tensor, 1, self.domain());
-        self.costs.collective(collective, bytes as f64, group)
-    }
-
-    /// What the ranks of a sequence send each other around attention that takes `attention` seconds, as far as it does not hide.
-    pub(crate) fn context(&self, work: &LayerWork, attention: f64, backward: bool) -> f64 {
-        let (job, Some(shape)) = (self.job, work.attention) else { return 0.0 };
-        if job.context < 2 {
-            return 0.0;
-        }
-        let (tokens, key_dim, value_dim) = (job.tokens(), shape.key_dim, shape.value_dim);
-        let keys = 2.0 * (tokens * shape.kv_heads * (key_dim + value_dim)) as f64;
-        let group = Group::strided(job.context, job.tensor, self.domain());
-        let among = |collective, bytes: f64| self.costs.collective(collective, bytes, group);
-        let gathered = keys * f64::from(job.context);
-        match job.context_method {
-            ContextMethod::Ring => {
-                // Keys and values go around while a rank computes with those that it has, backward with their gradients.
-                let times = if backward { 2.0 } else { 1.0 };
-                let seconds = among(Collective::AllGather, times * gathered);
-                // The first of the parts has its keys already, and nothing to hide behind.
-                let hidden = attention * f64::from(job.context - 1) / f64::from(job.context);
-                (seconds - hidden).max(seconds / f64::from(job.context))
-            }
-            ContextMethod::AllGather if backward => {
-                among(Collective::AllGather, gathered) + among(Collective::ReduceScatter, gathered)
-            }
-            ContextMethod::AllGather => among(Collective::AllGather, gathered),
-            ContextMethod::Ulysses => {
-                // Queries, keys and values before attention, and outputs after it; backward, their gradients.
-                let queries = 2.0 * (tokens * shape.heads * key_dim) as f64;
-                let outputs = 2.0 * (tokens * shape.heads * value_dim) as f64;
-                among(Collective::AllToAll, queries + keys) + among(Collective::AllToAll, outputs)
-            }
-        }
     }
 
     /// Tokens to experts and back, in a pass that computes for `compute` seconds: what is exposed, and what is hidden, which

@@ -7,7 +7,8 @@
 //! - [`job`]: how it is trained: axes of parallelism, batch, precision, recomputation, what overlaps;
 //! - [`machine`]: what kernels and collectives take, which callers supply, and the constants of machine and software;
 //! - [`work`]: the kernels of a layer on one rank;
-//! - [`layer`]: the time of a layer, forward and backward, with the collectives that it waits for;
+//! - [`layer`]: the time of a layer, forward and backward, and exchanges of experts' tokens;
+//! - `collectives`: collectives of tensor and context parallelism that a layer waits for;
 //! - `adapters`: products and traffic of adapters beside frozen products;
 //! - `recompute`: what parts of a layer take if the backward pass computes them again;
 //! - [`stages`]: layers divided among the stages of a pipeline, and the micro-batches in flight in each;
@@ -33,6 +34,7 @@ pub mod activations;
 mod adapters;
 pub mod blocks;
 pub mod check;
+mod collectives;
 pub mod exchange;
 mod held;
 pub mod job;
