@@ -4,11 +4,12 @@
 //! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
 //! attention, experts and fused attention, which keeps no scores, count what they have.
 
+use crate::adapters::is_adapted;
 use crate::job::{ContextMethod, ELEMENT, Input, Job, Module, Precision, Recompute, RecomputeMethod, Set};
 use crate::memory_software::MemorySoftware;
 use crate::model::{Attention, Model};
 use crate::stages::{Block, is_last};
-use crate::work::{LayerWork, layer_work};
+use crate::work::{LayerWork, Part, layer_work};
 
 /// Bytes of one micro-batch in a layer on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -171,10 +172,16 @@ impl Token<'_> {
         bytes * whole + bytes * (1.0 - whole) / parts(self.job)
     }
 
-    /// Input of a norm, its output, and the mask of the dropout that follows later.
-    fn block(self) -> f64 {
+    /// Whether the input of a product is kept: for the gradients of its weights, or of its adapter's. Transformer Engine and
+    /// PyTorch keep none of a frozen product (`backward_needs_input` in `module/linear.py`).
+    const fn keeps_input(self, part: Part) -> bool {
+        self.job.adapters.is_none() || is_adapted(self.job, part)
+    }
+
+    /// Input of a norm, its output if a product keeps that, and the mask of the dropout that follows later.
+    fn block(self, kept: bool) -> f64 {
         let mask = if self.model.dropout { self.model.hidden as f64 / parts(self.job) } else { 0.0 };
-        let input = if self.again.has(Module::Layernorm) { 0.0 } else { self.product_input() };
+        let input = if !kept || self.again.has(Module::Layernorm) { 0.0 } else { self.product_input() };
         self.between() + input + mask
     }
 
@@ -187,7 +194,8 @@ impl Token<'_> {
     /// The output of attention, which is the input of the product after it, and the logarithms of fused attention.
     fn attention_output(self) -> f64 {
         // The product after it keeps a copy of its own if it converts.
-        let copy = if self.job.precision.converts() && self.software.keeps_converted {
+        let converts = self.job.precision.converts() && self.software.keeps_converted;
+        let copy = if converts && self.keeps_input(Part::AttentionOutput) {
             self.job.precision.bytes()
         } else {
             0.0
@@ -214,7 +222,7 @@ impl Token<'_> {
                 2.0 * (latent.query_rank + latent.kv_rank) as f64 + latent.rope_dim as f64
             }
         };
-        self.block()
+        self.block(true)
             + ELEMENT * compressed / parts(self.job)
             + self.queries_keys_values()
             + self.attention_output()
@@ -254,10 +262,11 @@ impl Token<'_> {
                 operand_bytes(self.job.precision, self.software) * self.attention_elements()
             }
             Input::ExpertFc1 | Input::MoeAct if !has_experts || self.again.has(Module::Moe) => 0.0,
+            Input::ExpertFc1 if !self.keeps_input(Part::Experts) => 0.0,
             Input::ExpertFc1 => self.routed() * ELEMENT * self.model.hidden as f64,
             Input::MoeAct => {
                 let elements = self.expert_elements();
-                self.routed() * (self.expanded(elements) - self.activated(elements))
+                self.routed() * self.before_activation(elements)
             }
         };
         self.job.offload.modules.iter().map(bytes).sum()
@@ -288,44 +297,57 @@ impl Token<'_> {
         linears.sum()
     }
 
-    /// The input of the second product of a block.
-    fn activated(self, elements: f64) -> f64 {
-        operand_bytes(self.job.precision, self.software) * elements
+    /// An input of a product after the first one of a block, if that is kept.
+    fn activated(self, elements: f64, part: Part) -> f64 {
+        if self.keeps_input(part) { operand_bytes(self.job.precision, self.software) * elements } else { 0.0 }
+    }
+
+    /// Outputs of the first product of a block, which the activation keeps.
+    fn before_activation(self, elements: f64) -> f64 {
+        let each = match (self.model.gated, self.software.fused_gate) {
+            (false, _) => 1.0,
+            (true, true) => 2.0,
+            (true, false) => 3.0,
+        };
+        each * ELEMENT * elements
     }
 
     /// Outputs of the first product, and the input of the second.
-    fn expanded(self, elements: f64) -> f64 {
-        let input = self.activated(elements);
-        match (self.model.gated, self.software.fused_gate) {
-            (false, _) => ELEMENT * elements + input,
-            (true, true) => 2.0 * ELEMENT * elements + input,
-            (true, false) => 3.0 * ELEMENT * elements + input,
-        }
+    fn expanded(self, elements: f64, part: Part) -> f64 {
+        self.before_activation(elements) + self.activated(elements, part)
     }
 
     fn feed_forward(self, has_experts: bool) -> f64 {
         let tensor = f64::from(self.job.tensor);
         match self.model.experts {
             Some(experts) if has_experts => {
+                // The router has no adapter.
+                let shares = experts.shared_ffn > 0 && self.keeps_input(Part::Shared);
+                let block = self.block(self.job.adapters.is_none() || shares);
                 if self.again.has(Module::Moe) {
-                    return self.block();
+                    return block;
                 }
                 let elements = self.expert_elements();
-                let activated = if self.again.has(Module::MoeAct) { self.activated(elements) } else { 0.0 };
+                let again = self.again.has(Module::MoeAct);
+                let activated = if again { 0.0 } else { self.activated(elements, Part::Experts) };
                 let shared =
                     if self.again.has(Module::SharedExperts) { 0.0 } else { experts.shared_ffn as f64 };
                 // Inputs in the order of experts, and outputs that are weighted; the router's scores and weights.
                 let hidden = self.model.hidden as f64;
                 let outputs = if self.software.keeps_expert_outputs { ELEMENT * hidden } else { 0.0 };
-                let inputs = operand_bytes(self.job.precision, self.software) * hidden;
-                let routed = inputs + outputs + self.expanded(elements) - activated;
-                self.block()
-                    + self.expanded(shared / tensor)
+                let inputs = self.activated(hidden, Part::Experts);
+                let routed = inputs + outputs + self.before_activation(elements) + activated;
+                block
+                    + self.expanded(shared / tensor, Part::Shared)
                     + self.routed() * routed
                     + 2.0 * 4.0 * experts.count as f64 / tensor
             }
-            _ if self.again.has(Module::Mlp) => self.block(),
-            _ => self.block() + self.expanded(self.model.ffn as f64 / tensor),
+            _ => {
+                let block = self.block(self.keeps_input(Part::Dense));
+                let again = self.again.has(Module::Mlp);
+                let expanded = self.expanded(self.model.ffn as f64 / tensor, Part::Dense);
+                block + if again { 0.0 } else { expanded }
+            }
         }
     }
 

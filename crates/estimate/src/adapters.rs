@@ -22,10 +22,19 @@ pub(crate) struct Adapter {
     pub(crate) of_experts: bool,
 }
 
+/// Whether products of a part of a layer have adapters, where the job has some.
+pub(crate) const fn is_adapted(job: &Job, part: Part) -> bool {
+    match part {
+        Part::Attention | Part::UpProjection => true,
+        Part::AttentionOutput => !matches!(job.adapted, Adapted::Qkv),
+        Part::Dense | Part::Shared => matches!(job.adapted, Adapted::All),
+        Part::Experts => !matches!(job.expert_adapters, ExpertAdapters::None),
+    }
+}
+
 /// The adapters of a layer.
 pub(crate) fn adapted<'a>(job: &'a Job, work: &'a LayerWork) -> impl Iterator<Item = Adapter> + use<'a> {
-    let which = job.adapted;
-    work.linears.iter().filter_map(move |linear| {
+    work.linears.iter().filter(|linear| is_adapted(job, linear.part)).map(|linear| {
         let one = Adapter {
             tokens: linear.tokens,
             inputs: linear.inputs,
@@ -33,15 +42,12 @@ pub(crate) fn adapted<'a>(job: &'a Job, work: &'a LayerWork) -> impl Iterator<It
             copies: 1,
             of_experts: false,
         };
-        match linear.part {
-            Part::Attention | Part::UpProjection => Some(one),
-            Part::AttentionOutput => (which != Adapted::Qkv).then_some(one),
-            Part::Dense | Part::Shared => (which == Adapted::All).then_some(one),
-            Part::Experts => match job.expert_adapters {
-                ExpertAdapters::None => None,
-                ExpertAdapters::Shared => Some(Adapter { tokens: linear.tokens * linear.groups, ..one }),
-                ExpertAdapters::Each => Some(Adapter { copies: linear.groups, of_experts: true, ..one }),
-            },
+        match (linear.part, job.expert_adapters) {
+            (Part::Experts, ExpertAdapters::Each) => {
+                Adapter { copies: linear.groups, of_experts: true, ..one }
+            }
+            (Part::Experts, _) => Adapter { tokens: linear.tokens * linear.groups, ..one },
+            _ => one,
         }
     })
 }

@@ -1,8 +1,9 @@
 //! Adapters of low rank, by hand.
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, routed, single};
+use syncline_estimate::activations::activations;
 use syncline_estimate::{
-    Adapted, Collective, ExpertAdapters, Job, MemorySoftware, Model, Step, estimate, memory,
+    Adapted, Collective, ExpertAdapters, Job, MemorySoftware, Model, Precision, Step, estimate, memory,
 };
 
 fn job(adapters: Option<u32>, adapted: Adapted) -> Job {
@@ -78,6 +79,27 @@ fn adapters_of_experts_multiply_each_copy_of_a_token() {
         let moved = 6.0 * copies * (2048.0 + 512.0 + 512.0 + 1024.0);
         assert!(((found.element_wise - none.element_wise) / moved - 1.0).abs() < 1e-9, "{adapters:?}");
     }
+}
+
+/// A frozen product keeps no input: what only those of the feed-forward block read are the output of the norm before it, `2 h`
+/// bytes, and the outputs of the activation, `2 x 4 h`. Attention keeps its outputs for itself.
+#[test]
+fn inputs_of_frozen_products_without_an_adapter_are_not_kept() {
+    let kept = |job: &Job| activations(&gpt3(), job, &MemorySoftware::MEGATRON, 0).kept;
+    let (s, h) = (2048.0, 12_288.0);
+    let of = |adapted| kept(&job(Some(16), adapted));
+    assert_eq!(of(Adapted::All), kept(&job(None, Adapted::All)));
+    assert_eq!(of(Adapted::All) - of(Adapted::Attention), 10.0 * s * h);
+    assert_eq!(of(Adapted::Attention), of(Adapted::Qkv));
+    // The product after attention keeps a copy of its input in 8 bits.
+    let of = |adapted| kept(&Job { precision: Precision::Fp8, ..job(Some(16), adapted) });
+    assert_eq!(of(Adapted::Attention) - of(Adapted::Qkv), s * h);
+    // Experts read copies of tokens, and outputs of their activations.
+    let of = |adapters| activations(&experts(), &beside_experts(adapters), &MemorySoftware::MEGATRON, 0).kept;
+    let Some(sizes) = experts().experts else { panic!("a model with experts") };
+    let (copies, h) = ((sizes.top_k * 2048) as f64, experts().hidden as f64);
+    let inputs = copies * 2.0 * (h + sizes.ffn as f64);
+    assert_eq!(of(ExpertAdapters::Shared) - of(ExpertAdapters::None), inputs);
 }
 
 /// Shared ones are the same on all ranks; others belong to the experts of a rank, whose copies alone divide their states.
