@@ -74,7 +74,7 @@ def map_settings(settings: Settings, given: Given) -> None:
         settings.problem("gpus", "the number of accelerators is not in the file", help="add --gpus N")
         gpus = inner * replicate
     settings.put("cluster.gpus", gpus, note=said)
-    settings.put("framework", "torchtitan")
+    settings.put("framework", "torchtitan", *_compiled(settings))
     if shard is None or shard < 1:
         shard = max(gpus // (inner * replicate), 1)
     elif gpus != inner * replicate * shard:
@@ -89,16 +89,21 @@ def map_settings(settings: Settings, given: Given) -> None:
     _batch(settings, pipeline, replicate * shard)
     _training(settings, experts=experts, shard=shard)
     _overlap(settings, shard * context > 1 or replicate > 1)
-    on = any(settings.found[name].value is True for name in _COMPILE if settings.has(name))
-    parts = settings.found["compile.components"].value if settings.has("compile.components") else ["model"]
-    if not on or (isinstance(parts, list) and "model" not in parts):
-        settings.warnings.append(
-            "the model is not compiled (compile.enable); estimates count compiled ones, as measured"
-        )
 
 
 _COMPILE = ("compile.enable", "training.compile")
 """Whether PyTorch compiles the model, by the names of today and of older versions."""
+
+
+def _compiled(settings: Settings) -> list[str]:
+    """The settings by which PyTorch compiles the model, as estimates count; without any, a note says so."""
+    on = [name for name in _COMPILE if settings.has(name) and settings.found[name].value is True]
+    components = [name for name in ("compile.components",) if settings.has(name)]
+    parts = [settings.found[name].value for name in components]
+    if on and all(not isinstance(each, list) or "model" in each for each in parts):
+        return [*on, *components]
+    settings.warnings.append("the model is not compiled (compile.enable); estimates count compiled ones, as measured")
+    return []
 
 
 def _model(settings: Settings, given: Given) -> Architecture | None:
