@@ -111,7 +111,7 @@ def test_a_search_uses_the_models(fitted, cli: Cli):
     found = cli(*base, *own)
     assert found.returncode == 0, found.stderr
     assert "of Own 1" in found.stdout and "MFU" not in found.stdout.splitlines()[0]
-    assert "No step of dense models on Own 1 was measured, so this is an extrapolation" in " ".join(
+    assert "No step of dense models on Own 1 was measured with this software, so this is an extrapolation" in " ".join(
         found.stdout.split()
     )
     told = json.loads(cli(*base, *own, "--json").stdout)["parallel"]

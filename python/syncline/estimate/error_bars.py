@@ -100,7 +100,7 @@ def sentences(bar: ErrorBar | None, accelerator: str, kind: Kind, *, gpus: int, 
     """Explains the error bar of an estimate with this number of accelerators and this sequence length."""
     jobs = f"{_JOBS[kind]} on {accelerator}"
     if bar is None:
-        return [f"Error bar: none. No step of {jobs} was measured, so this is an extrapolation."]
+        return [f"Error bar: none. No step of {jobs} was measured with this software, so this is an extrapolation."]
     if bar.rows >= FEW:
         within = f"half of {bar.rows} estimates of {jobs} were within {percent(bar.median)} of the measured step"
         within += f", and nine of ten within {percent(bar.p90)}"
