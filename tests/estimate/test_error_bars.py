@@ -38,8 +38,8 @@ def test_nothing_alike_means_no_bar():
     assert error_bar("megatron-a100", "A100-SXM4-80GB", "experts") is None
     (said,) = sentences(None, "A100-SXM4-80GB", "experts", gpus=8, sequence=2048)
     assert said == (
-        "Error bar: none. No step of models with experts on A100-SXM4-80GB was measured with this software, so this is an"
-        " extrapolation."
+        "Error bar: none. No step of models with experts on A100-SXM4-80GB was measured with this software, so this is"
+        " an extrapolation."
     )
 
 
