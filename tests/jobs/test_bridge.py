@@ -363,7 +363,7 @@ def test_types_of_gradients_and_adapters_are_mapped(convert):
     assert convert(changed(BASE, {"peft": {"alpha": 32}})).job.job.adapters == 32
     attention = {"dim": 8, "target_modules": ["linear_proj", "linear_qkv"]}
     assert convert(changed(BASE, {"peft": attention})).job.job.adapted == "attention"
-    with pytest.raises(SynclineError, match="adapters of these modules alone"):
+    with pytest.raises(SynclineError, match="adapters of only these modules"):
         convert(changed(BASE, {"peft": {"dim": 8, "target_modules": ["linear_fc1"]}}))
 
 

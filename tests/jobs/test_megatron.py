@@ -386,7 +386,7 @@ def test_any_values_of_mapped_arguments_make_a_job_or_errors(pairs):
         ("--moe-layer-freq [0,1]*7 --num-experts 8", "--moe-layer-freq", "[0]*3+[1]*58"),
         ("--pipeline-model-parallel-layout Ett|x", "--pipeline-model-parallel-layout", "Et|tt|tt|tL"),
         ("--position-embedding-type relative", "--position-embedding-type", "rope"),
-        ("stray", None, "no argument"),
+        ("stray", None, "neither an argument"),
         ("--global-batch-size 65", "batch.global_batch", "64"),
     ],
 )

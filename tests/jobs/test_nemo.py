@@ -235,7 +235,7 @@ def test_fine_tuning_of_adapters_is_a_job_of_a_named_model(convert):
     assert made({words: ["all"], "model.peft.lora_tuning.adapter_dim": 16}) == (16, "all")
     whole = convert(tuning, model="llama2-7b", vocab=None).job
     assert (whole.job.sequence, whole.job.micro_batches, whole.architecture.layers) == (4096, 4, 32)
-    for changes, said in (({words: ["mlp_fc1"]}, "these products alone"), ({"model.peft.peft_scheme": "ia3"}, "LoRA")):
+    for changes, said in (({words: ["mlp_fc1"]}, "only these products"), ({"model.peft.peft_scheme": "ia3"}, "LoRA")):
         with pytest.raises(SynclineError, match=said):
             made(changes)
 

@@ -300,7 +300,7 @@ def _raise_missing(name: str, missing: list[str]) -> NoReturn:
         *(
             error(
                 Code.MISSING_KEY,
-                f"nothing says {meanings[key]}",
+                f"missing: {meanings[key]}",
                 key=key,
                 found=name,
                 help=f"give it as {key}, or on the command line as {_OPTIONS[key]}",

@@ -269,7 +269,7 @@ def _host(made: TrainingJob) -> None:
             *(
                 error(
                     Code.MISSING_KEY,
-                    f"nothing says {what}",
+                    f"missing: {what}",
                     key=key,
                     found=made.machine.accelerator,
                     help=f"write it under `cluster`, such as {key}: {example}",

@@ -96,7 +96,7 @@ def _cluster(found: Machine, folder: str) -> dict[str, Any]:
         raise_errors(
             error(
                 Code.BAD_VALUE,
-                "this cluster has a clock under load of its own, which job files cannot say",
+                "job files cannot state this cluster's own clock under load",
                 key="--job",
                 help="leave out --job, or give --accelerator in place of --cluster",
             )

@@ -51,7 +51,7 @@ def refusal(job: TrainingJob) -> Diagnostic | None:
     if how.schedule not in SCHEDULES:
         return error(
             Code.BAD_VALUE,
-            f"simulations do not have the schedule {how.schedule}",
+            f"the schedule {how.schedule} cannot be simulated",
             key="parallel.schedule",
             found=how.schedule,
             allowed=", ".join(SCHEDULES),
@@ -60,7 +60,7 @@ def refusal(job: TrainingJob) -> Diagnostic | None:
     if how.schedule == "gpipe" and how.overlap.experts:
         return error(
             Code.BAD_VALUE,
-            "with gpipe, no micro-batch goes forward that hides the tokens of one that goes backward",
+            "with gpipe, no forward pass runs beside a backward pass to hide exchanges of experts",
             key="overlap.experts",
             found="true",
             help="write schedule: 1f1b, or leave out overlap.experts",
@@ -71,7 +71,7 @@ def refusal(job: TrainingJob) -> Diagnostic | None:
     if job.machine.card is None:
         return error(
             Code.BAD_VALUE,
-            "nothing says the rate of the links that join these accelerators",
+            "the rate of the links that join these accelerators is not known",
             key="cluster.accelerator",
             found=job.machine.accelerator,
             help=f"name kernels after an accelerator that is known, such as {', '.join(list(MEASURED)[:3])}",

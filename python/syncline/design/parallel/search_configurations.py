@@ -369,7 +369,7 @@ def _check_host(request: Request) -> None:
         *(
             error(
                 Code.MISSING_KEY,
-                f"nothing says {_HOST[key]}",
+                f"missing: {_HOST[key]}",
                 key=key,
                 found=request.machine.accelerator,
                 help=f"add `--{key.replace('_', '-')} {'25GB/s' if key == 'host_rate' else '50GB/s'}`, or leave out "

@@ -100,7 +100,7 @@ def unknown_power(request: Request) -> Diagnostic:
     """The error for an accelerator whose power nothing says."""
     return error(
         Code.MISSING_KEY,
-        "nothing says what this accelerator draws",
+        "the power of this accelerator is not known",
         key="power",
         found=request.machine.accelerator,
         help="add `--power 700W`, or in Python the argument `costs`",

@@ -394,7 +394,7 @@ def adapted(given: Settings, settings: Settings, *, experts: bool) -> None:
     if (found := TARGETS.get(modules)) is None:
         given.problem(
             key,
-            "estimates do not have adapters of these modules alone",
+            "adapters of only these modules cannot be estimated",
             allowed="; ".join(", ".join(sorted(each)) for each in TARGETS),
         )
         return

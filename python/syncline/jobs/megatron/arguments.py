@@ -183,7 +183,7 @@ def _stray(word: Word, after: str | None = None) -> Diagnostic:
     where = f" after `{after}`" if after else ""
     return error(
         Code.BAD_VALUE,
-        f"`{word.text}`{where} is no argument and no value of one",
+        f"`{word.text}`{where} is neither an argument nor the value of one",
         mark=word.mark,
         found=word.text,
         help="remove it, or put the name of its argument before it",

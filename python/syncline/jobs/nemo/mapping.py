@@ -218,7 +218,7 @@ def adapted(given: Settings, settings: Settings) -> None:
     if scheme in (None, "null", "none"):
         return
     if scheme != "lora":
-        given.problem(key, "estimates have adapters of LoRA alone", allowed="lora, null")
+        given.problem(key, "only LoRA adapters can be estimated", allowed="lora, null")
         return
     said = given.said(rank) or f"default of NeMo: {RANK}"
     settings.put("lora", given.whole(rank, RANK), note=said)
@@ -228,14 +228,14 @@ def adapted(given: Settings, settings: Settings) -> None:
     if None in chosen or known not in TARGETS:
         given.problem(
             targets,
-            "estimates do not have adapters of these products alone",
+            "adapters of only these products cannot be estimated",
             allowed="all, attention, attention_qkv",
         )
         return
     note = given.said(targets) or "default of NeMo: attention_qkv"
     settings.put("lora_targets", TARGETS[known], note=note)
     if given.whole("model.num_moe_experts") and known & {"fc1", "fc2"}:
-        settings.warnings.append("estimates have no adapters beside experts")
+        settings.warnings.append("adapters of experts cannot be estimated")
 
 
 SPELLED: Mapping[str, str] = {

@@ -197,7 +197,7 @@ def _stages(settings: Settings, pipeline: int, layers: int | None) -> None:
         return
     if schedule is None or schedule not in SCHEDULES:
         settings.problem(
-            f"{prefix}schedule", "estimates do not have this schedule", allowed=", ".join(SCHEDULES), near="1F1B"
+            f"{prefix}schedule", "this schedule cannot be estimated", allowed=", ".join(SCHEDULES), near="1F1B"
         )
         return
     if less[0] != less[1] or less[0] not in (0, 1):
@@ -271,9 +271,7 @@ def _training(settings: Settings, *, experts: bool, shard: int) -> None:
     old = settings.flag("float8.enable_float8_linear")
     kind = settings.word("training.mixed_precision_param", "bfloat16", "float32", default="bfloat16")
     if kind == "float32":
-        settings.problem(
-            "training.mixed_precision_param", "training in 32 bits cannot be estimated", allowed="bfloat16"
-        )
+        settings.problem("training.mixed_precision_param", "training in FP32 cannot be estimated", allowed="bfloat16")
     if any("mx" in each.split(".") for each in names):
         settings.put("precision", "mxfp8", "model.converters")
     elif old or any("float8" in each for each in names):
@@ -286,7 +284,7 @@ def _training(settings: Settings, *, experts: bool, shard: int) -> None:
     settings.put("gradients", "fp32", note="torchtitan reduces gradients in 32 bits")
     optimizer = settings.word("optimizer.name", default="AdamW")
     if optimizer not in ("Adam", "AdamW"):
-        settings.problem("optimizer.name", "estimates have the optimizer Adam alone", allowed="Adam, AdamW")
+        settings.problem("optimizer.name", "only the optimizer Adam can be estimated", allowed="Adam, AdamW")
     _recompute(settings)
     settings.put("attention", "fused", note="scaled_dot_product_attention")
 
@@ -346,7 +344,9 @@ def _recompute(settings: Settings) -> None:
             help='write mode = "full", or selective_ac_option = "op"',
         )
     else:
-        settings.problem(names[0], "what a budget of memory recomputes is not known", allowed="none, selective, full")
+        settings.problem(
+            names[0], "which operations a memory budget recomputes is not known", allowed="none, selective, full"
+        )
 
 
 def _overlap(settings: Settings, exchanges: bool) -> None:  # noqa: FBT001 - private

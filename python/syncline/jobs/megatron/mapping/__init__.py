@@ -58,7 +58,7 @@ def _optimizer(settings: Settings) -> None:
     optimizer = settings.word("optimizer", default="adam")
     if optimizer != "adam":
         settings.problem(
-            "optimizer", "estimates have the optimizer Adam alone", allowed="adam", help="write --optimizer adam"
+            "optimizer", "only the optimizer Adam can be estimated", allowed="adam", help="write --optimizer adam"
         )
 
 

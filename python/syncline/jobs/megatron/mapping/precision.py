@@ -22,7 +22,7 @@ def products(settings: Settings) -> None:
     elif half or single:
         settings.put("precision", "bf16" if half else "fp16", "bf16", "fp16")
     else:
-        settings.problem("bf16", "training in 32 bits cannot be estimated", help=f"add {settings.name('bf16')}")
+        settings.problem("bf16", "training in FP32 cannot be estimated", help=f"add {settings.name('bf16')}")
     _gradients(settings, single=single)
 
 

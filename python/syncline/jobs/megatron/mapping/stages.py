@@ -94,7 +94,7 @@ def _split(settings: Settings, pipeline: int) -> tuple[bool, str | None]:
     if embedding or loss:
         settings.problem(
             _ENDS[0] if embedding else _ENDS[1],
-            "estimates count both ends as layers, or none",
+            "estimates count embedding and output layer as layers together, or neither",
             help=f"add --{_ENDS[1] if embedding else _ENDS[0]}, or remove this",
         )
         return False, None
