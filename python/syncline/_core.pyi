@@ -53,6 +53,7 @@ class KernelModels:
         window: int,
         backward: bool,
         prepare: bool,
+        library: str,
     ) -> tuple[float, str, bool]: ...
     def attention_times(
         self, data_type: str, rows: list[list[int]], causal: list[bool], *, backward: bool, corrected: bool

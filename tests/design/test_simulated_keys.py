@@ -49,7 +49,7 @@ ONE_CHUNK = changed(STAGES, parallel__virtual_stages=1)
 EXPOSED = changed(DENSE, overlap={})
 """A pipeline whose messages are exposed."""
 # Each layer of experts reduces its gradients alone in a simulation, and all together in an estimate: latencies differ.
-APART = Row(beside=0.016)
+APART = Row(beside=0.018)
 ROWS: dict[str, Row] = {
     "JobFile.model": Row(),
     "JobFile.cluster": Row(),
@@ -129,7 +129,7 @@ ROWS: dict[str, Row] = {
     "JobParallel.expert_tensor": APART,
     "JobCluster.memory": Row("memory"),
     "JobCluster.host_memory": Row("memory"),
-    "JobOffload.modules": Row("memory"),
+    "JobOffload.modules": Row(),
     # Copies to the host hide behind layers, but for these.
     "JobCluster.host_rate": Row(cases=((changed(EXPOSED, offload__layers=4), {"cluster__host_rate": "1GB/s"}),)),
     "JobOffload.layers": Row(cases=((EXPOSED, {"offload__layers": 4}),)),
@@ -225,7 +225,7 @@ def test_every_key_changes_the_simulation_as_it_should(key):
         else:
             # Messages hide but for those that fill and drain the pipeline; gradients and updates follow.
             exchanged = now.parts["exchange"] + now.parts["update"]
-            assert (simulated == 0) is (estimated == 0), said
+            assert (simulated == 0) is (abs(estimated) < 1e-12), said
             assert now_run.step_s == pytest.approx(by_hand(now, MESSAGE_S) + exchanged, rel=2e-3), said
 
 

@@ -58,9 +58,17 @@ def test_an_h800_is_slower_than_an_h100_where_nvlink_counts(estimated) -> None:
     assert 2 < step("H20") / step("H100") < 6.7
 
 
-def test_attention_of_8_bits_is_faster_and_keeps_less(estimated) -> None:
+def test_attention_of_8_bits_keeps_less_and_is_faster_but_on_hopper(estimated) -> None:
+    def over_fp8(text: str) -> float:
+        fp8, bf16 = estimated(text), estimated(text.replace("true", "false"))
+        return bf16.parts["attention"] / fp8.parts["attention"]
+
+    # NVIDIA's kernels of 8,192 tokens with 64 heads take 1.397 and 4.127 ms in 16 bits on a GB200, and 1.074 and 3.781
+    # ms in 8 bits. On an H200, whose backward pass in 8 bits does not skip what the mask leaves out, it takes 1.708 and
+    # 5.083, and 1.141 and 6.392 ms.
+    assert over_fp8(DENSE.replace("H100", "B200")) == pytest.approx(5.524 / 4.855, rel=0.08)
+    assert over_fp8(DENSE) == pytest.approx(6.791 / 7.533, rel=0.08)
     fp8, bf16 = estimated(DENSE), estimated(DENSE.replace("true", "false"))
-    assert 1 < bf16.parts["attention"] / fp8.parts["attention"] < 2
     # A rank keeps queries, keys and values of 32 layers in 8 bits rather than 16.
     less = bf16.memory["activations"] - fp8.memory["activations"]
     assert less == pytest.approx(32 * 8192 * (4096 + 2 * 1024), rel=0.01)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -44,12 +43,6 @@ def test_shipped_models_are_close_to_the_rows_that_they_were_fitted_to(path: Pat
         "bf16", rows.shapes.tolist(), rows.causal.tolist(), backward=False, corrected=True
     )
     assert Errors.of(times, rows.seconds).median < 1.5
-
-
-def test_shipped_models_have_the_rates_of_libraries() -> None:
-    for name, rates in attention.LIBRARIES.items():
-        text = (files("syncline") / "data" / "kernels" / f"{name}.json").read_text("utf-8")
-        assert json.loads(text)["attention"]["bf16"]["libraries"] == rates
 
 
 def test_a_fit_to_a_quarter_of_an_h100s_products_predicts_the_rest() -> None:

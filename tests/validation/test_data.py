@@ -63,7 +63,7 @@ def test_rows_that_calibrate_have_a_step_and_a_group_that_may(inputs):
     assert sets == {
         "a100": {"vtrain"},
         "h100": {"nemo", "bridge", "dgxc"},
-        "experts": {"bridge", "dgxc", "automodel", "model-zoo"},
+        "experts": {"bridge", "dgxc", "automodel", "model-zoo", "nemo"},
         "fsdp": {"torchtitan", "mosaic", "internevo"},
         "gb300": {"bridge"},
         "nanotron": {"nanotron"},

@@ -8,9 +8,6 @@ DERIVED = ("dgx-b300", "gb300-nvl72")
 EXPERTS = ("deepseek", "qwen3-30b", "qwen3-235b", "mixtral", "gpt-oss", "kimi", "grok", "llama4")
 """How names of models with experts begin."""
 
-EXPERTS_OF_THE_BAR = ("deepseek-v3", "qwen3", "mixtral", "gpt-oss", "kimi")
-"""Those whose rows have a bar; rows of other models with experts calibrate nothing."""
-
 SYSTEMS = {
     "DGX-H100": "dgx-h100",
     "H100": "dgx-h100",
@@ -85,5 +82,5 @@ def _nvidia_calibrates(cluster: str, model: str, task: str) -> str:
     if task != "pretrain" or cluster in DERIVED:
         return ""
     if model.startswith(EXPERTS):
-        return "experts" if model.startswith(EXPERTS_OF_THE_BAR) else ""
+        return "experts"
     return "h100" if cluster == "dgx-h100" else ""

@@ -4,6 +4,7 @@ use crate::job::{Dispatcher, Graphs, Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software, TokenKernels};
 use crate::model::Model;
 use crate::work::{LayerWork, Linear, layer_work};
+use syncline_kernels::Library;
 use syncline_nccl::Exchange;
 
 /// Times of one pass of one micro-batch through a layer, in seconds.
@@ -226,8 +227,7 @@ impl<C: Costs> Setting<'_, C> {
         let precision = self.job.precision;
         let apart = linear.groups > 1 && !self.job.fused_experts;
         let (times, groups) = if apart { (linear.groups as f64, 1) } else { (1.0, linear.groups) };
-        let rate = self.rate(precision) * if apart { self.software.expert_products } else { 1.0 };
-        let seconds = self.costs.product(product, precision, m, n, k, groups) / rate;
+        let seconds = self.costs.product(product, precision, m, n, k, groups) / self.rate(precision);
         // However fast software is beside the measured kernels, the accelerator has a peak.
         times * seconds.max(self.costs.least_product(precision, m, n, k, groups))
     }
@@ -244,7 +244,9 @@ impl<C: Costs> Setting<'_, C> {
         if self.job.fused_attention {
             let library = self.job.attention_library.unwrap_or(self.software.attention_library);
             let work = AttentionWork { backward, library, ..attention };
-            let seconds = self.costs.attention(work) / self.software.attention;
+            // Only kernels as fast as cuDNN's draw so much power that the clock falls further than where they were measured.
+            let clock = if library == Library::Cudnn { self.cluster.attention_sustained } else { 1.0 };
+            let seconds = self.costs.attention(work) / (self.software.attention * clock);
             return seconds.max(self.costs.least_attention(work)) / parts;
         }
         // Batched products for scores and for values; two of each in the backward pass. Scores are written, scaled and masked,
@@ -274,7 +276,8 @@ impl<C: Costs> Setting<'_, C> {
     pub(crate) fn between(&self, bytes: u64, routed: u64, biased: u64) -> f64 {
         let software = self.software;
         let biased = if software.fused_biases { 0.0 } else { biased as f64 };
-        software.element_wise * bytes as f64 + software.expert_element_wise * routed as f64 + biased
+        let unfused = if self.job.fused_experts { 1.0 } else { software.expert_element_wise };
+        software.element_wise * bytes as f64 + unfused * routed as f64 + biased
     }
 
     /// Adding weight gradients to their sum over micro-batches, beyond what the product itself writes.

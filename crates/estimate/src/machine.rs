@@ -148,6 +148,9 @@ pub struct Cluster {
     /// [`Software::low_precision_products`].
     #[serde(default = "unchanged")]
     pub low_precision_sustained: f64,
+    /// The same for attention by cuDNN, in any type.
+    #[serde(default = "unchanged")]
+    pub attention_sustained: f64,
     /// The memory of the host; nothing if it is not known.
     #[serde(default)]
     pub host: Option<Host>,
@@ -202,8 +205,6 @@ pub struct Software {
     pub products: f64,
     /// Rate of products of 8 and 4 bits in training over that of the measured kernels.
     pub low_precision_products: f64,
-    /// Rate of products of experts, one after the other, over that of others in the same job.
-    pub expert_products: f64,
     /// The same for attention.
     pub attention: f64,
     /// Whose kernels compute attention, in jobs that do not say it.
@@ -236,7 +237,8 @@ pub struct Software {
     pub each_expert_cpu_s: f64,
     /// Part of these times that is left with partial graphs.
     pub partial_graphs: f64,
-    /// Bytes that routing, sorting and experts' activations move, over those of kernels that fuse all that can be fused.
+    /// Bytes that routing, sorting and experts' activations move, over those of kernels that fuse all that can be fused; 1 where
+    /// one kernel computes a block of experts.
     pub expert_element_wise: f64,
     /// Whether kernels of products and activations add biases of experts and limit activations, and no others do.
     pub fused_biases: bool,

@@ -3,7 +3,7 @@
 use crate::job::Precision;
 use crate::machine::{AttentionWork, Collective, Costs, Group, Product};
 use syncline_diagnostics::Diagnostic;
-use syncline_kernels::{Attention, Gemm, GemmShape, Kernels, Layout};
+use syncline_kernels::{Attention, Gemm, GemmShape, Kernels, Layout, Library};
 use syncline_nccl::{Call, Machine, Operation};
 
 /// Fitted models of an accelerator's kernels, and of NCCL on its machine.
@@ -19,6 +19,8 @@ pub struct Measured {
     nccl: Machine,
     /// Whether linear layers have 16 bits.
     half_precision: bool,
+    /// Whether attention in 8 bits has a scale for each block of 32 elements.
+    blocks: bool,
 }
 
 impl Measured {
@@ -41,7 +43,8 @@ impl Measured {
         let attention = kernels.attention(SIXTEEN_BITS)?.clone();
         let fp8_attention = if fp8_attention { Some(kernels.attention("fp8")?.clone()) } else { None };
         let half_precision = !precision.converts();
-        Ok(Self { kernels, linear, half, attention, fp8_attention, nccl, half_precision })
+        let blocks = precision == Precision::Mxfp8;
+        Ok(Self { kernels, linear, half, attention, fp8_attention, nccl, half_precision, blocks })
     }
 }
 
@@ -59,8 +62,6 @@ impl Measured {
 
 /// The name of 16-bit data in files of kernels; both 16-bit types have the same rates.
 const SIXTEEN_BITS: &str = "bf16";
-/// Head size of which attention with other sizes is a multiple.
-const HEAD: u64 = 128;
 
 impl Costs for Measured {
     fn product(&self, product: Product, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64 {
@@ -84,10 +85,12 @@ impl Costs for Measured {
 
     fn attention(&self, work: AttentionWork) -> f64 {
         // Keys and values of different sizes take the time of their mean.
-        let equal = work.key_dim == work.value_dim;
-        let head_dim = if equal { work.key_dim } else { HEAD };
-        let seconds = self.attention_of(work).time_by(work.library, work.shape(head_dim)).seconds;
-        if equal { seconds } else { seconds * (work.key_dim + work.value_dim) as f64 / (2 * HEAD) as f64 }
+        let head_dim = u64::midpoint(work.key_dim, work.value_dim);
+        let library = match work.library {
+            Library::Cudnn if work.fp8 && self.blocks => Library::CudnnMxfp8,
+            library => library,
+        };
+        self.attention_of(work).time_by(library, work.shape(head_dim)).seconds
     }
 
     fn memory(&self, bytes: f64) -> f64 {

@@ -307,17 +307,19 @@ fn a_processor_nearly_as_slow_as_the_accelerator_delays_it() {
 }
 
 #[test]
-fn a_fused_block_of_experts_has_the_rate_of_one_product_and_converts_nothing() {
-    let software = Software { expert_products: 0.5, ..PLAIN };
+fn a_fused_block_of_experts_moves_the_bytes_of_one_kernel_and_converts_nothing() {
+    let software = Software { expert_element_wise: 2.0, ..PLAIN };
     let job = Job { precision: Precision::Mxfp8, ..single(1024) };
     let step = |fused_experts, software: &Software| {
         let job = Job { fused_experts, ..job.clone() };
-        estimate(&model(), &job, SERVERS, software, &Counting::default()).stage.products
+        estimate(&model(), &job, SERVERS, software, &Counting { memory: 1.0, ..Counting::default() })
+            .stage
+            .element_wise
     };
     assert_eq!(step(true, &software), step(true, &PLAIN));
-    // Products of experts, three forward and twice as many backward, take as long again.
-    let experts = 3.0 * 2.0 * 2.0 * 1024.0 * 12_288.0 * 3000.0 * 96.0;
-    assert_eq!(step(false, &software) - step(false, &PLAIN), experts);
+    // The bytes of experts count again, in the forward pass and twice in the backward pass.
+    let routed = layer_work(&model(), &job, 0).routed_bytes as f64;
+    assert_eq!(step(false, &software) - step(false, &PLAIN), 3.0 * routed * 96.0);
     // What is between both products is read in 16 bits and written in 8, twice, inputs forward and gradients backward: a third
     // of both passes. The activation is read and written in 16 bits.
     let bytes = |fused| layer_work(&model(), &Job { fused_experts: fused, ..job.clone() }, 0).routed_bytes;

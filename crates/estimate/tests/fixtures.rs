@@ -140,7 +140,6 @@ pub(crate) fn single(sequence: u64) -> Job {
 pub(crate) const PLAIN: Software = Software {
     products: 1.0,
     low_precision_products: 1.0,
-    expert_products: 1.0,
     attention: 1.0,
     attention_library: Library::Measured,
     element_wise: 1.0,
@@ -168,6 +167,7 @@ pub(crate) const SERVERS: Cluster = Cluster {
     domain: 8,
     sustained: 1.0,
     low_precision_sustained: 1.0,
+    attention_sustained: 1.0,
     host: None,
     token_kernels: None,
     fp8_weight_copies: 2,

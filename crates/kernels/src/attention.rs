@@ -41,19 +41,69 @@ pub enum Library {
     FlashAttention2,
     /// cuDNN, which Transformer Engine takes on Hopper and later.
     Cudnn,
+    /// cuDNN in 8 bits with a scale for each block of 32 elements (MXFP8).
+    CudnnMxfp8,
 }
 
 /// Rates of a library's kernels, over that of the measured forward pass.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rates {
-    /// FLOP per second of the forward pass.
-    forward: f64,
-    /// FLOP per second of the backward pass, which counts five matrix products.
-    backward: f64,
+    /// Head sizes in increasing order, each with the FLOP per second of its forward pass, and of its backward pass, which
+    /// counts five matrix products.
+    heads: Vec<(u64, f64, f64)>,
+    /// Pairs of a query and a key that the backward pass computes although the mask leaves them out.
+    #[serde(default)]
+    masked: Masked,
     /// Where they come from.
     #[serde(rename = "source")]
     _source: String,
+}
+
+/// Pairs that a mask leaves out, and a kernel computes all the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Masked {
+    /// None: it skips them.
+    #[default]
+    None,
+    /// Those beyond the window.
+    Window,
+    /// All: those beyond the window, and those of later keys.
+    All,
+}
+
+impl Masked {
+    /// The shape whose pairs a kernel computes.
+    const fn computed(self, shape: AttentionShape) -> AttentionShape {
+        match self {
+            Self::None => shape,
+            Self::Window => AttentionShape { window: 0, ..shape },
+            Self::All => AttentionShape { window: 0, causal: false, ..shape },
+        }
+    }
+}
+
+impl Rates {
+    fn new(file: Self) -> Result<Self, String> {
+        let above =
+            |&(size, forward, backward): &(u64, f64, f64)| size > 0 && forward > 0.0 && backward > 0.0;
+        if file.heads.is_empty() || file.heads.len() > MAX_VARIANTS || !file.heads.iter().all(above) {
+            return Err(format!(
+                "a library has 1 to {MAX_VARIANTS} heads, whose sizes and rates are above zero"
+            ));
+        }
+        if file.heads.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+            return Err("heads of a library increase".to_owned());
+        }
+        Ok(file)
+    }
+
+    /// Rate of a pass: that of the nearest head size.
+    fn of(&self, head_dim: u64, pass: Pass) -> f64 {
+        let nearest = self.heads.iter().min_by_key(|each| each.0.abs_diff(head_dim));
+        nearest.map_or(1.0, |&(_, forward, backward)| if pass == Pass::Forward { forward } else { backward })
+    }
 }
 
 /// Direction of training.
@@ -410,11 +460,10 @@ impl Attention {
             }
             BackwardFile::Fitted(fitted) => Backward::Fitted(Fitted::new(*fitted, peak_flop_per_s)?),
         };
-        if file.libraries.values().any(|rates| !(rates.forward > 0.0 && rates.backward > 0.0)) {
-            return Err("rates of libraries are above zero".to_owned());
-        }
+        let libraries = file.libraries.into_iter().map(|(library, rates)| Ok((library, Rates::new(rates)?)));
+        let libraries = libraries.collect::<Result<_, String>>()?;
         let forward = Fitted::new(file.forward, peak_flop_per_s)?;
-        let (element_bytes, libraries) = (file.element_bytes, file.libraries);
+        let element_bytes = file.element_bytes;
         Ok(Self { multiprocessors, element_bytes, peak_flop_per_s, forward, backward, libraries })
     }
 
@@ -461,15 +510,13 @@ impl Attention {
 
     /// Time of attention by the kernels of a library. One of which the file has no rates is as fast as the measured one.
     pub fn time_by(&self, library: Library, shape: AttentionShape) -> Estimate {
-        match (self.libraries.get(&library), shape.pass) {
-            (None, _) => self.time(shape),
-            (Some(rates), Pass::Forward) => {
-                self.bounded(shape, self.after_forward(shape, 1.0 / rates.forward))
-            }
-            (Some(rates), Pass::Backward) => {
-                self.bounded(shape, self.after_forward(shape, BACKWARD_PRODUCTS / rates.backward))
-            }
-        }
+        let Some(rates) = self.libraries.get(&library) else { return self.time(shape) };
+        let rate = rates.of(shape.head_dim, shape.pass);
+        let found = match shape.pass {
+            Pass::Forward => self.after_forward(shape, 1.0 / rate),
+            Pass::Backward => self.after_forward(rates.masked.computed(shape), BACKWARD_PRODUCTS / rate),
+        };
+        self.bounded(shape, found)
     }
 
     /// A kernel that takes `ratio` times as long as the measured forward pass.
@@ -616,7 +663,7 @@ mod tests {
     fn other_libraries_have_their_rates() {
         let model = device(|file| {
             file["libraries"] =
-                serde_json::json!({ "flash-attention-2": { "forward": 0.5, "backward": 0.4, "source": "" } });
+                serde_json::json!({ "flash-attention-2": { "heads": [[100, 0.5, 0.4]], "source": "" } });
         });
         let backward = AttentionShape { pass: Pass::Backward, ..SHAPE };
         // 4e10 FLOP forward at 0.5e14 FLOP/s, 10e10 backward at 0.4e14.
@@ -627,6 +674,35 @@ mod tests {
         for library in [Library::Cudnn, Library::Measured] {
             assert_eq!(model.time_by(library, backward), model.time(backward));
         }
+    }
+
+    #[test]
+    fn a_library_has_the_rate_of_the_nearest_head_size() {
+        let model = device(|file| {
+            file["libraries"] =
+                serde_json::json!({ "cudnn": { "heads": [[64, 0.25, 1.0], [128, 0.5, 1.0]], "source": "" } });
+        });
+        close(model.time_by(Library::Cudnn, SHAPE).seconds, 800e-6);
+        // Half the operations at half of the head size's efficiency, and a quarter of the rate.
+        close(model.time_by(Library::Cudnn, AttentionShape { head_dim: 50, ..SHAPE }).seconds, 1600e-6);
+    }
+
+    #[test]
+    fn a_backward_pass_computes_what_its_library_does_not_skip() {
+        let time = |masked: &str, pass, causal, window| {
+            let model = device(|file| {
+                let rates = serde_json::json!({ "heads": [[100, 1.0, 1.0]], "masked": masked, "source": "" });
+                file["libraries"] = serde_json::json!({ "cudnn": rates });
+            });
+            model.time_by(Library::Cudnn, AttentionShape { pass, causal, window, ..SHAPE }).seconds
+        };
+        let backward = |masked: &str, causal, window| time(masked, Pass::Backward, causal, window);
+        let (full, causal) = (backward("none", false, 0), backward("none", true, 0));
+        assert!(backward("none", true, 100) < causal && causal < full);
+        assert_eq!(backward("window", true, 100), causal);
+        assert_eq!(backward("all", true, 100), full);
+        // The forward pass skips all that the mask leaves out.
+        assert_eq!(time("all", Pass::Forward, true, 100), time("none", Pass::Forward, true, 100));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use crate::errors::to_python;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
 use syncline_diagnostics::{Diagnostic, Diagnostics};
-use syncline_kernels::{AttentionShape, Estimate, GemmShape, Kernels, Layout, Pass};
+use syncline_kernels::{AttentionShape, Estimate, GemmShape, Kernels, Layout, Library, Pass};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<KernelModels>()
@@ -123,7 +125,7 @@ impl KernelModels {
         Ok(shapes.map(|shape| model.features(shape)).collect())
     }
 
-    /// Time of attention.
+    /// Time of attention by the kernels of a library.
     #[allow(clippy::too_many_arguments, reason = "the sizes of a kernel")]
     fn attention(
         &self,
@@ -138,12 +140,15 @@ impl KernelModels {
         window: u64,
         backward: bool,
         prepare: bool,
+        library: &str,
     ) -> PyResult<Answer> {
+        let library = Library::deserialize(library.into_deserializer())
+            .map_err(|problem: serde::de::value::Error| PyValueError::new_err(problem.to_string()))?;
         let pass = if backward { Pass::Backward } else { Pass::Forward };
         let shape =
             AttentionShape { batch, sequence, heads, kv_heads, head_dim, causal, window, pass, prepare };
         let model = self.kernels.attention(data_type).map_err(|problem| refused(py, problem))?;
-        Ok(answer(model.time(shape)))
+        Ok(answer(model.time_by(library, shape)))
     }
 
     /// Times of attention, for rows of batch, sequence, heads, kv heads, head size and window; without corrections unless

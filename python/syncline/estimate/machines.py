@@ -60,7 +60,7 @@ class Machine:
     used: int | None = None
     """How many accelerators of a domain jobs use that need several; without it, all."""
     sustained: float | None = None
-    """Rate of matrix products under sustained load, if measured on this cluster; else that of :data:`MEASURED`."""
+    """Rate under sustained load, if it was measured on this cluster; else that of :data:`MEASURED`."""
     nccl: str | None = None
     """A machine of NCCL, or the file of one; without it, that of :data:`MEASURED`."""
     own: Own | None = None
@@ -132,7 +132,7 @@ class Machine:
         measured = MEASURED.get(self.accelerator)
         sold = 1.0 if measured is None else measured.sustained
         sustained = sold if self.sustained is None else self.sustained
-        low_precision = 1.0 if measured is None else measured.low_precision_sustained
+        clock = 1.0 if measured is None or self.own is not None else measured.clock
         copies = None if measured is None else measured.fp8_weight_copies
         host = None
         if self.host.to_host is not None and self.host.to_device is not None:
@@ -141,8 +141,9 @@ class Machine:
         return json.dumps(
             {
                 "domain": self.used or self.domain,
-                "sustained": sustained,
-                "low_precision_sustained": low_precision,
+                "sustained": sustained * clock,
+                "low_precision_sustained": clock,
+                "attention_sustained": sustained,
                 "host": host,
                 "token_kernels": self._token_kernels(),
                 **({} if copies is None else {"fp8_weight_copies": copies}),

@@ -28,16 +28,15 @@ class Measured:
     """Dedicated kernels that send tokens to experts: the machine with which DeepEP was measured, of
     :func:`syncline.nccl.experts.names`, or published ones, of :func:`syncline.nccl.token_kernels.published`."""
     sustained: float = 1.0
-    """Rate of matrix products of 16 bits under sustained load, at the clock that the power allows then, over that of
-    the measured kernels, which ran in short bursts."""
-    low_precision_sustained: float = 1.0
-    """The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of the constant
-    ``low_precision_products`` of each framework."""
+    """Rate under sustained load, at the clock that the power allows then, over that of the measured kernels, which ran
+    in short bursts: for matrix products of 16 bits, and for attention by cuDNN."""
+    clock: float = 1.0
+    """Rate of matrix products under load over what the constants of H100 and the kernels of a relative give."""
     fp8_weight_copies: int | None = None
     """Copies of weights in FP8 that products need, if not as many as on Hopper."""
 
 
-GB300_CLOCK = 1.22
+GB300_CLOCK = 1.15
 """Rate of products in jobs on GB300 over what constants of H100 and kernels of a B200 give.
 
 Fitted to the rows of ``validation/runs.csv`` with ``gb300`` in ``calibrates``: Llama 3 70B in 8 bits, dense. On the
@@ -53,9 +52,7 @@ MEASURED: Mapping[str, Measured] = {
     "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", "hybridep", 0.92, fp8_weight_copies=1),
     "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", "hybridep", 0.92, fp8_weight_copies=1),
     "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", "hybridep", 0.92, fp8_weight_copies=1),
-    "GB300-NVL72": Measured(
-        "GB300-NVL72", "gb300", "gb300-nvl72", "hybridep", 0.92 * GB300_CLOCK, GB300_CLOCK, fp8_weight_copies=1
-    ),
+    "GB300-NVL72": Measured("GB300-NVL72", "gb300", "gb300-nvl72", "hybridep", 0.92, GB300_CLOCK, fp8_weight_copies=1),
     "H800-SXM5-80GB": Measured("H800-SXM5-80GB", "h800-sxm", "hgx-h800", "deepep-h800", 0.92),
     "H20-SXM5-96GB": Measured("H20-SXM5-96GB", "h100-sxm", "hgx-h20", "h100-sxm"),
 }
@@ -64,9 +61,9 @@ of a B200; those of B300, GB300, H800 and H20 follow from a B200 or an H100 (:mo
 
 `fp8_weight_copies` is 1 from compute capability 10 on (``is_non_tn_fp8_gemm_supported`` of Transformer Engine).
 
-`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200, GB200, B300 and
-H800 is assumed: as an H100. That of a GB300 is :data:`GB300_CLOCK` times as much. An H20 draws too little power to
-throttle. An A100 throttles little: its measured kernels already hold it."""
+`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200, GB200, B300, GB300
+and H800 is assumed: as an H100. An H20 draws too little power to throttle. An A100 throttles little: its measured
+kernels already hold it."""
 
 
 def known(accelerator: str) -> str:

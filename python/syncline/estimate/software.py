@@ -49,8 +49,6 @@ class Software(Strict, metaclass=_Checked):
     """Rate of matrix products of 16 bits in training, over that of the measured kernels under sustained load."""
     low_precision_products: _Rate = 1.0
     """Rate of products of 8 and 4 bits in training, over that of the measured kernels, which ran in short bursts."""
-    expert_products: _Rate = 1.0
-    """Rate of products of experts, one after the other, over that of other products in the job."""
     attention: _Rate = 1.0
     """The same for attention; no time is shorter than its operations take at the accelerator's peak."""
     attention_library: AttentionLibrary = "measured"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from syncline import _core
 from syncline.codes import Code
@@ -17,6 +17,9 @@ from syncline.schemas import KERNEL_MODELS_SCALED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+Library: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn", "cudnn-mxfp8"]
+"""Whose kernels compute attention: those that were measured and fitted, or a library for training."""
 
 _LARGEST = 1 << 31
 """Largest size of a kernel."""
@@ -113,12 +116,17 @@ class KernelModels:
         window: int = 0,
         backward: bool = False,
         prepare: bool = False,
+        library: Library = "measured",
     ) -> Estimate:
         """Time of fused attention.
 
         :param kv_heads: heads of keys and values; as many as query heads if None.
         :param window: tokens to which each attends at most; 0 for no limit.
+        :param head_dim: elements of a head; where keys and values have different sizes, their mean.
         :param prepare: counts rotary embedding and the copy into a cache, too, where these were measured.
+        :param library: whose kernels: the measured ones, which the models were fitted to, or those of a library for
+            training. One without rates on the accelerator is as fast as the measured one. ``cudnn-mxfp8`` has a scale
+            for each block of 32 elements, in data type ``fp8``.
         :raises SynclineError: a size is no whole number from 1, ``kv_heads`` does not divide ``heads``, or no attention
             of the data type was measured.
         """
@@ -129,10 +137,11 @@ class KernelModels:
                 check.divisor("kv_heads", kv_heads, "heads", heads)
             check.whole("window", window, least=0, most=_LARGEST)
             check.word("data_type", data_type, self.attention_types)
+            check.word("library", library, get_args(Library))
             for name, flag in (("causal", causal), ("backward", backward), ("prepare", prepare)):
                 check.flag(name, flag)
         sizes = (batch, sequence, heads, heads if kv_heads is None else kv_heads, head_dim)
-        return Estimate(*self.core.attention(data_type, *sizes, causal, window, backward, prepare))  # type: ignore[arg-type]
+        return Estimate(*self.core.attention(data_type, *sizes, causal, window, backward, prepare, library))  # type: ignore[arg-type]
 
     def memory_bound(self, nbytes: int) -> Estimate:
         """Time of one kernel that reads and writes ``nbytes`` bytes, all tensors together.

@@ -36,7 +36,6 @@ EXPERTS = "experts"
 BOUNDS: Mapping[str, tuple[float, float]] = {
     "products": (0.5, 1.2),
     "low_precision_products": (0.5, 1.2),
-    "expert_products": (0.2, 1.5),
     "attention": (0.3, 1.6),
     "element_wise": (0.5, 6.0),
     "logit_bytes": (6.0, 120.0),
@@ -116,7 +115,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
             "pipeline_exposed",
         ),
         ("element_wise", "tensor_exposed", "data_exposed", "pipeline_exposed"),
-        ("expert_products", "expert_cpu_s", "dispatch"),
+        ("expert_element_wise", "expert_cpu_s", "dispatch"),
     ),
     "maxtext": Calibration(
         "",

@@ -25,7 +25,7 @@ pub(super) fn fp8_attention(job: &Job) -> Option<Diagnostic> {
     let library = match job.attention_library {
         Some(Library::Triton) => "triton",
         Some(Library::FlashAttention2) => "flash-attention-2",
-        None | Some(Library::Measured | Library::Cudnn) => return None,
+        None | Some(Library::Measured | Library::Cudnn | Library::CudnnMxfp8) => return None,
     };
     let help = "write attention: cudnn, or fp8_attention: false";
     refused("this library has no FP8 attention", format!("attention: {library}"), help)

@@ -52,48 +52,6 @@ RULE = {
 }
 """The same for all other accelerators."""
 
-_HOPPER_OVER_AMPERE = (132 * 1830) / (108 * 1410)
-"""Multiprocessors and clock of an H100 over those of an A100 (NVIDIA's white papers on both, 2020 and 2022)."""
-LIBRARIES: dict[str, dict[str, dict[str, Any]]] = {
-    "A100-SXM4-80GB": {
-        "triton": {
-            "forward": 0.84,
-            "backward": 0.56,
-            "source": "triton-lang/triton, pull request 1917, before it: 122 TFLOP/s forward and 81 backward on an "
-            "A100 (heads of 64, causal, 16,384 tokens), where the measured kernels reach 145",
-        },
-    },
-    "H100-SXM5-80GB": {
-        "triton": {
-            "forward": round(122 * _HOPPER_OVER_AMPERE / 467, 2),
-            "backward": round(81 * _HOPPER_OVER_AMPERE / 467, 2),
-            "source": "that of an A100 by multiprocessors and clock: it has no instructions of Hopper. The measured "
-            "kernels reach 467 TFLOP/s (heads of 64, causal, 16,384 tokens)",
-        },
-        "flash-attention-2": {
-            "forward": 0.63,
-            "backward": 0.565,
-            "source": "measured with PyTorch 2.11 and CUDA 13.0 on an H100 SXM: 323 TFLOP/s forward and 290 backward "
-            "(bf16, heads of 128, causal, long sequences), where the measured kernels reach 513",
-        },
-        "cudnn": {
-            "forward": 1.19,
-            "backward": 1.014,
-            "source": "measured with PyTorch 2.11 and CUDA 13.0 on an H100 SXM: 610 TFLOP/s forward and 520 backward "
-            "(bf16, heads of 128, causal, long sequences), where the measured kernels reach 513",
-        },
-    },
-    "B200-SXM-180GB": {
-        "cudnn": {
-            "forward": 0.98,
-            "backward": 0.93,
-            "source": "MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json: efficiencies of Transformer "
-            "Engine's attention, ten causal shapes with heads of 128 and 4,096 to 131,072 tokens: geometric mean",
-        },
-    },
-}
-"""Rates of other libraries' kernels in 16 bits, over that of the measured forward pass, by accelerator."""
-
 
 @dataclass(frozen=True, slots=True)
 class Attentions:
@@ -135,19 +93,6 @@ class Fitted:
         models = _core.KernelModels.parse(json.dumps(document), "fit")
         shapes, causal = rows.shapes.tolist(), rows.causal.tolist()
         return np.array(models.attention_times("fit", shapes, causal, backward=False, corrected=corrected))
-
-
-def libraries(accelerator: str, data_type: str) -> dict[str, dict[str, Any]]:
-    """Rates of libraries on an accelerator in a data type.
-
-    In 8 bits only cuDNN has kernels, and none was measured: its rates over the measured ones are those of 16 bits.
-    """
-    found = LIBRARIES.get(accelerator, {})
-    if data_type == "bf16":
-        return found
-    if data_type != "fp8" or "cudnn" not in found:
-        return {}
-    return {"cudnn": {**found["cudnn"], "source": "by rule, as in 16 bits: none was measured in 8 bits"}}
 
 
 def data_type_section(data_type: str, forward: dict[str, Any], backward: dict[str, Any] | None) -> dict[str, Any]:

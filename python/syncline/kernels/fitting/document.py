@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 from syncline.kernels.fitting import attention, gemm
+from syncline.kernels.fitting.libraries import libraries
 from syncline.kernels.fitting.machines import machine_of
 from syncline.kernels.fitting.rows import attentions, products
 from syncline.schemas import KERNEL_MODELS
@@ -151,9 +152,9 @@ def _attentions(
             section = attention.data_type_section(data_type, forward, backward and {"fitted": backward})
             if backward is None:
                 section["backward"] = {"rule": attention.BY_RULE.get(machine.name, attention.RULE)}
-            libraries = attention.libraries(machine.name, data_type) if _of_inference(kernels) else {}
-            if libraries:
-                section["libraries"] = libraries
+            rates = libraries(machine.name, data_type) if _of_inference(kernels) else {}
+            if rates:
+                section["libraries"] = rates
             sections[data_type] = section
     return sections
 
