@@ -1,4 +1,4 @@
-"""A step in detail: against the closed form of the step, the estimate's memory, and sums by hand."""
+"""A step in detail: against the estimated step, the estimate's memory, and sums by hand."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def test_a_row_may_name_another_library_than_the_software_takes():
         assert seconds(triton, attention_library=software) == seconds(triton)
 
 
-def test_lasting_load_slows_products_of_16_bits_alone():
+def test_sustained_load_slows_products_of_16_bits_alone():
     machine = CLUSTERS["dgx-h100"]
     slow = machine.model_copy(update={"sustained": 0.46})
     run = Run.model_validate({**GOOD, "model": "llama3-8b", "tp": 1, "pp": 1, "cp": 1, "gpus": 8, "global_batch": 8})

@@ -1,7 +1,8 @@
-//! How long a step of training a language model takes, and how much memory it needs, in closed form.
+//! How long a step of training a language model takes, and how much memory it needs, without a simulation.
 //!
-//! A simulation follows every message; an estimate adds up the kernels and collectives of one rank, and takes ten
-//! microseconds where a simulation takes a second. So a search can compare thousands of parallel configurations.
+//! A simulation follows every message; an estimate adds up the kernels and collectives of one rank in each stage, and executes
+//! the schedule of the pipeline. It takes less than a millisecond, so that a search can compare thousands of parallel
+//! configurations.
 //!
 //! - [`model`]: the architecture: a decoder with any of today's kinds of attention and experts;
 //! - [`job`]: how it is trained: axes of parallelism, batch, precision, recomputation, what overlaps;

@@ -68,7 +68,7 @@ pub(crate) fn divided_weights(job: &Job, held: Held) -> f64 {
     ELEMENT * (all - low_precision) + copies * job.precision.bytes() * low_precision
 }
 
-/// Bytes that conversions of weights move once a step: into the types of products, or from rows into columns.
+/// Bytes that casts of weights move once a step: into the types of products, or from rows into columns.
 pub(crate) fn converted_once(job: &Job, software: &MemorySoftware, held: Held) -> f64 {
     if !software.keeps_converted || job.adapters.is_some() || job.zero >= 3 {
         return 0.0;

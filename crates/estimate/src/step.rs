@@ -321,7 +321,7 @@ impl<C: Costs> Setting<'_, C> {
         stages.fold(Held::default(), Held::larger)
     }
 
-    /// Bytes that the loss and its gradient move, with conversions of the inputs and gradients of logits as those of layers.
+    /// Bytes that the loss and its gradient move, with casts of the inputs and gradients of logits as those of layers.
     pub(crate) fn logit_bytes(&self, precision: Precision, tokens: u64, vocab: u64) -> f64 {
         let elements = if precision.converts() { tokens * (self.model.hidden + vocab) } else { 0 };
         let converted = conversion_bytes(self.job) * elements as f64;

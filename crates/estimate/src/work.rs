@@ -187,14 +187,14 @@ pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
 }
 
 /// Bytes in which inputs of a linear layer are converted in the forward pass and gradients of its outputs in the backward
-/// pass, as a third of both together. A kernel that fuses experts converts what is between their two products.
+/// pass, as a third of both together. A kernel that fuses experts casts what is between their two products.
 fn converted(model: &Model, job: &Job, linear: &Linear) -> u64 {
     let fused = job.fused_experts && linear.part == Part::Experts;
     let elements = if fused { model.hidden } else { linear.inputs + linear.outputs };
     (conversion_bytes(job) * (linear.tokens * linear.groups * elements) as f64 / 3.0) as u64
 }
 
-/// Bytes in which an element is converted: 16 bits are read, and 8 or 4 are written twice, for products along both sides, or
+/// Bytes that a cast of an element moves: 16 bits are read, and 8 or 4 are written twice, for products along both sides, or
 /// once, where weights have no gradients.
 ///
 /// Tensors of NVFP4 are read once more before: for the largest element, of rows, and of what Hadamard transforms of 16 elements

@@ -94,7 +94,7 @@ fn recomputation_may_keep_queries_keys_and_values() {
 }
 
 #[test]
-fn products_of_16_bits_slow_down_under_lasting_load() {
+fn products_of_16_bits_slow_down_under_sustained_load() {
     let step = |cluster, precision| {
         let job = Job { precision, ..single(2048) };
         estimate(&gpt3(), &job, cluster, &PLAIN, &Counting::default())

@@ -1,4 +1,4 @@
-"""Estimates of training steps in closed form; the crate ``estimate`` computes them.
+"""Estimates of training steps without a simulation; the crate ``estimate`` computes them.
 
 - :mod:`~syncline.estimate.measured`: what was measured on each accelerator;
 - :mod:`~syncline.estimate.hosts`: the memory of hosts;

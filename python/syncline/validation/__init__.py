@@ -5,7 +5,7 @@
 - :mod:`~syncline.validation.checks`: what is impossible about a row, and the nearest value that works;
 - :mod:`~syncline.validation.folder`: reads all of these;
 - :mod:`~syncline.validation.prediction`: what a predictor is, and calibration with a model left out;
-- :mod:`~syncline.validation.estimates`: the predictor that estimates steps in closed form;
+- :mod:`~syncline.validation.estimates`: the predictor that estimates steps;
 - :mod:`~syncline.validation.calibration`: fits its constants of software to rows;
 - :mod:`~syncline.validation.outcome`: rows with predictions, errors, and how often fits were predicted right;
 - :mod:`~syncline.validation.groups`: groups of rows, and their bars;

@@ -89,8 +89,8 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         ("megatron",),
         ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
         # `layer_cpu_s` is that of Megatron on A100: NVIDIA's runs have longer layers, or graphs. Exchanges of ZeRO-3
-        # hide, but take 20 of 132 multiprocessors, as dispatch does. The last two are set by hand: few rows depend on
-        # them.
+        # hide, but take 20 of 132 multiprocessors, as dispatch does. `expert_exposed`, `partial_graphs` and
+        # `each_expert_cpu_s` are set by hand: few rows depend on them.
         Software(
             products=0.9,
             low_precision_products=0.9,
@@ -103,7 +103,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
             expert_exposed=0.1,
             partial_graphs=0.8,
             fused_biases=False,
-            # Twelve launches: products, and conversions or activations beside them.
+            # Twelve launches: products, and casts or activations beside them.
             each_expert_cpu_s=1e-4,
         ),
         (

@@ -1,4 +1,4 @@
-"""Predicts measured runs by estimates in closed form."""
+"""Predicts measured runs by estimates."""
 
 from __future__ import annotations
 

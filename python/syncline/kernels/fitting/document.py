@@ -73,7 +73,7 @@ def _peaks(machine: Machine, data_types: Iterable[str]) -> dict[str, dict[str, f
 
 
 def includes_cast(kernels: Kernels, data_type: str) -> bool:
-    """Whether products in a data type were measured with the conversion of their left operand."""
+    """Whether products in a data type were measured with the cast of their left operand."""
     return _of_inference(kernels) and data_type in _CAST_TYPES
 
 

@@ -94,7 +94,7 @@ class Fitted:
 def fit_products(machine: Machine, data_type: str, rows: Products, *, casts: bool, correct: bool = True) -> Fitted:
     """The model with constants, and corrections unless not ``correct``, of a data type's measured products.
 
-    :param casts: rows include the conversion of the left operand from two bytes an element.
+    :param casts: rows include the cast of the left operand from two bytes an element.
     """
     import numpy as np
 
