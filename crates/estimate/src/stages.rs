@@ -107,7 +107,8 @@ pub fn divide(model: &Model, job: &Job) -> Vec<Vec<Block>> {
 ///
 /// With GPipe, a stage keeps all of them. With 1F1B, it computes a micro-batch forward for each later stage before its
 /// first one backward. With `v` chunks, it computes all but one chunk of as many micro-batches as there are stages, and two
-/// more chunks for each later stage: the first stage keeps `1 + (p - 1) / (p v)` times what it keeps with one chunk (SC21, 2.2; Korthikanti et al. 2022, 4.2.3).
+/// more chunks for each later stage: the first stage keeps `1 + (p - 1) / (p v)` times what it keeps with one chunk (SC21, 2.2;
+/// Korthikanti et al. 2022, 4.2.3).
 pub fn in_flight(job: &Job, stage: u32) -> f64 {
     let (stages, chunks) = (f64::from(job.pipeline.max(1)), f64::from(job.virtual_stages.max(1)));
     let (later, batches) = (stages - 1.0 - f64::from(stage), f64::from(job.micro_batches));
@@ -124,8 +125,8 @@ pub fn in_flight(job: &Job, stage: u32) -> f64 {
 /// [`in_flight`] micro-batches where these are equal. Elsewhere it matters which chunks they have come to: as many micro-batches
 /// as there are stages go through one chunk after the other, forward from the first and backward from the last one.
 ///
-/// `loss` is what the last stage keeps besides while a micro-batch is in its last chunk. A peak without it counts less that
-/// much, so that the sum of both is the most of all.
+/// `loss` is what the last stage keeps besides while a micro-batch is in its last chunk. A peak without it counts that much
+/// less, so that the sum of both is the most of all.
 pub fn kept_at_once(job: &Job, stage: u32, chunks: &[f64], loss: f64) -> f64 {
     let all: f64 = chunks.iter().sum();
     let equal = chunks.windows(2).all(|two| two[0].to_bits() == two[1].to_bits());

@@ -45,7 +45,7 @@ MOMENT_BYTES: Mapping[Moments, Literal[1, 2, 4]] = {"fp32": 4, "bf16": 2, "8bit"
 """Bytes of a moment by its type."""
 
 METHODS: Mapping[str, str] = {"all_gather": "all-gather", "ulysses": "Ulysses"}
-"""How context-parallel ranks have each other's keys and values, but for rings."""
+"""Methods of context parallelism other than the ring, as sentences name them."""
 AXES = {"tensor": "TP", "pipeline": "PP", "context": "CP", "expert": "EP", "data": "DP"}
 """Axes of a job by their names in the core, and their usual short names."""
 SCHEDULES: Mapping[Schedule, str] = {

@@ -15,7 +15,8 @@ pub enum Schedule {
     OneForwardOneBackward,
     /// As 1F1B, with gradients of weights apart from those of inputs, in the bubble (Qi et al. 2024).
     ZbH1,
-    /// Two chunks a stage in a V (the first stage has the first and the last chunk), with gradients of weights apart (Qi et al. 2024).
+    /// Two chunks a stage in a V (the first stage has the first and the last chunk), with gradients of weights apart (Qi et al.
+    /// 2024).
     ZbV,
     /// Micro-batches from both ends of the pipeline, whose forward and backward passes hide each other's messages; two chunks a
     /// stage, so that the pipeline holds the model twice (DeepSeek-V3 report, 3.2.1).

@@ -24,7 +24,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Whether operands are converted from 16 bits.
+    /// Whether operands are cast from 16 bits.
     pub const fn converts(self) -> bool {
         !matches!(self, Self::Bf16 | Self::Fp16)
     }

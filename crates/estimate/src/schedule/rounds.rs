@@ -28,8 +28,8 @@ pub fn gpipe(chunks: &[ChunkTimes], micro_batches: u32, late_s: f64) -> f64 {
 }
 
 /// Seconds until the last stage is done with `micro_batches` of 1F1B: the `chunks` of the model go round `stages`, of which there
-/// are at least two, and what a stage sends is there `late_s` after it has computed. Interleaved, the last micro-batches may be fewer than
-/// stages.
+/// are at least two, and what a stage sends is there `late_s` after it has computed. Interleaved, the last micro-batches may be
+/// fewer than stages.
 pub fn one_forward_one_backward(chunks: &[ChunkTimes], stages: u32, micro_batches: u32, late_s: f64) -> f64 {
     if chunks.iter().any(|times| !times.seconds().is_finite()) {
         return f64::INFINITY;
