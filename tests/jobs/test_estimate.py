@@ -311,6 +311,9 @@ def test_frameworks_are_those_with_constants():
         ({"model__kv_heads": 7}, "model.kv_heads", '"nearest": "8"'),
         ({"batch__sequence": 1 << 20, "batch__micro_batch": 2048}, "batch.micro_batch", "at most 1024"),
         ({"parallel__pipeline": 64, "parallel__virtual_stages": 2}, "parallel.pipeline", "write pipeline: 32"),
+        # A number of accelerators that 96 stages divide would be no remedy.
+        ({"parallel__pipeline": 96, "parallel__virtual_stages": 1}, "parallel.pipeline", '"nearest": "64"'),
+        ({"parallel__pipeline": 48, "parallel__virtual_stages": 3}, "parallel.pipeline", '"nearest": "16"'),
         (
             {"parallel__pipeline": 2, "parallel__virtual_stages": 90},
             "parallel.virtual_stages",

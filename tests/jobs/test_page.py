@@ -32,6 +32,15 @@ def test_a_page_has_all_charts_and_loads_nothing():
     assert page(estimate(one())) == html
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"), [({}, "schedule 1f1b"), ({"schedule": "zb-h1"}, "ZB-H1"), ({"pipeline": 1, "data": 8}, None)]
+)
+def test_a_page_names_the_schedule_of_a_pipeline_once(changes, said):
+    facts = re.search(r'class="facts">(.*?)</p>', page(estimate(one(**changes))).decode())[1]
+    assert facts.count("schedule") == (said == "schedule 1f1b")
+    assert said is None or facts.count(said) == 1
+
+
 def test_the_bar_of_the_page_adds_up():
     found = estimate(one())
     shown = data(page(found))["estimate_step"]["data"]["seconds"]

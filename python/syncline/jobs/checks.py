@@ -27,6 +27,8 @@ _MOST_TOKENS = 1 << 30
 """Most tokens of a micro-batch."""
 _FOLLOW_HEADS = ("cluster.gpus", "batch.sequence", "batch.global_batch")
 """Keys that are wrong wherever tensor parallelism is."""
+_FOLLOW_STAGES = ("cluster.gpus", "batch.global_batch")
+"""Keys that are wrong wherever pipeline parallelism is."""
 
 
 def checked(source: Source, found: JobFile) -> Iterator[Diagnostic]:
@@ -41,9 +43,24 @@ def replicas(found: JobFile) -> int:
     return found.cluster.gpus // (parallel.tensor * parallel.pipeline * parallel.context)
 
 
-def heads_first(source: Source, found: JobFile, model: Decoder, problems: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
-    """The problems of a mesh, with ranks that do not divide the heads in place of what only follows from these."""
-    if model.heads % found.parallel.tensor == 0:
+def model_first(source: Source, found: JobFile, model: Decoder, problems: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
+    """The problems of a mesh, with axes too large for the model in place of what only follows from these."""
+    parallel = found.parallel
+    most = (model.layers + model.prediction_layers + 2) // parallel.virtual_stages
+    if parallel.pipeline > most > 0:
+        others = parallel.tensor * parallel.context
+        chunks = f" of {parallel.virtual_stages} chunks" if parallel.virtual_stages > 1 else ""
+        able = [each for each in range(1, most + 1) if found.cluster.gpus % (others * each) == 0]
+        yield _bad(
+            source,
+            "parallel.pipeline",
+            "more stages than layers",
+            found=parallel.pipeline,
+            allowed=f"at most {most}{chunks}: layers, embedding and output layer",
+            near=max(able, default=None),
+        )
+        problems = [each for each in problems if each.get("key") not in _FOLLOW_STAGES]
+    if model.heads % parallel.tensor == 0:
         yield from problems
         return
     yield _bad(

@@ -20,6 +20,7 @@ from syncline.report.html.page import document, section
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from syncline.estimate.job import Job
     from syncline.jobs.alternatives import Faster
     from syncline.jobs.detail import Detail
     from syncline.jobs.estimation import Estimate
@@ -101,8 +102,13 @@ def facts(found: Estimate) -> str:
     return (
         f"{scaled(found.job.architecture.weights(), '')} parameters on {job.ranks:,} {on.accelerator}, {job.axes},"
         f" {many(job.global_batch, 'sequence')} of {many(job.sequence, 'token')} in micro-batches of {job.micro_batch}"
-        f" x {job.micro_batches}, {job.precision}, schedule {job.schedule}"
+        f" x {job.micro_batches}, {job.precision}{_schedule(job)}"
     )
+
+
+def _schedule(job: Job) -> str:
+    """The schedule of a pipeline, unless the axes name it."""
+    return f", schedule {job.schedule}" if job.pipeline > 1 and job.schedule == "1f1b" else ""
 
 
 def _head(found: Estimate, inside: Detail, more: More) -> str:

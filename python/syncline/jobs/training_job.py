@@ -18,7 +18,7 @@ from syncline.input.node import dotted
 from syncline.input.problem import error, exception, raise_errors
 from syncline.input.source import from_argument
 from syncline.input.units import bytes_per_s
-from syncline.jobs.checks import checked, heads_first, replicas, without_experts
+from syncline.jobs.checks import checked, model_first, replicas, without_experts
 from syncline.jobs.job_file import JobCluster, JobFile
 from syncline.jobs.other_files import refuse
 from syncline.models.architecture import Decoder
@@ -132,7 +132,7 @@ def resolve(source: Source) -> TrainingJob:
     problems = list(checked(source, found))
     try:
         if problems:
-            raise_errors(*heads_first(source, found, _model(source, found), problems))
+            raise_errors(*model_first(source, found, _model(source, found), problems))
         made = TrainingJob(
             found.name or (Path(source.file).stem if source.file else "job"),
             _model(source, found),
