@@ -103,7 +103,8 @@ class Cluster(Strict):
     power_w: Annotated[float, Field(gt=0)] | None = None
     """Power limit of an accelerator, where it is below the data sheet's."""
     sustained: Annotated[float, Field(gt=0, le=2)] | None = None
-    """Rate of matrix products of 16 bits under sustained load over that of the measured kernels, if measured there."""
+    """Rate under sustained load, of matrix products of 16 bits and of cuDNN's attention, over that of the measured
+    kernels, if it was measured there."""
     source: Text
     """Where these numbers come from."""
     assumed: list[Text] = []  # noqa: RUF012 - pydantic copies it
