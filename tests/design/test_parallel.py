@@ -250,7 +250,9 @@ def test_a_model_has_a_name_or_a_file_or_the_folder_of_one(cli: Cli):
         cli("design", "parallel", model, "--gpus", "64", "--top", "1", "--json").stdout
         for model in ("some/config.json", "some", "llama3-70b")
     ]
-    steps = [json.loads(each)["parallel"]["configurations"][0]["step_s"] for each in said]
+    found = [json.loads(each)["parallel"] for each in said]
+    assert [each["model"]["name"] for each in found] == ["some", "some", "llama3-70b"]
+    steps = [each["configurations"][0]["step_s"] for each in found]
     assert steps[0] == steps[1] == steps[2]
     wrong = cli("design", "parallel", "llama3-70", "--gpus", "64")
     assert wrong.returncode == 2 and "did you mean `llama3-70b`?" in wrong.stderr

@@ -47,12 +47,14 @@ def read(path: str) -> tuple[str, ModelInfo]:
 def find_architecture(model: str | PathLike[str]) -> Architecture:
     """The architecture of a published model by its name, such as ``llama3-70b``, or that in a ``config.json``.
 
+    Its ``source`` is that name, or the name of the model that the file describes.
+
     :raises SynclineError: there is no such model or file, or the file describes a model that is not known.
     """
     from syncline.models.architectures import named
 
     if isinstance(model, str) and not names_file(model) and not Path(model).exists():
-        return named(model)
+        return named(model).model_copy(update={"source": model})
     return read_architecture(model)
 
 

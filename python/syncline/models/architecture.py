@@ -251,6 +251,7 @@ class Architecture(Decoder):
     longest: Annotated[int, Field(ge=1, le=1 << 30)] | None = None
     """Tokens of the longest sequence that the source names."""
     source: Text
+    """Where these numbers come from; the name of a model that a search was given."""
     note: Text | None = None
 
     @model_validator(mode="after")
