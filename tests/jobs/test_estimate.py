@@ -410,6 +410,18 @@ def test_a_job_is_simulated_beside_its_estimate(cli: Cli):
         assert said in one.stderr, one.stderr
 
 
+def test_interleaved_stages_are_simulated_with_as_many_micro_batches_at_a_time(cli: Cli):
+    from syncline.input.dump import dump
+
+    # 4 stages, and 16 replicas: 8 micro-batches are 128 sequences, and 10 are 160.
+    cli.write("job.yaml", dump(changed(DENSE, batch__global_batch=160)))
+    found = cli("estimate", "job.yaml", "--simulate")
+    assert found.returncode == 2
+    for said in ("found `10 micro-batches`", "multiples of 64, such as 128 or 192", "write global_batch: 192"):
+        assert said in found.stderr, found.stderr
+    assert "\nsimulated: " in cli("estimate", "job.yaml", "--simulate", "--set", "batch.global_batch=192").stdout
+
+
 def test_a_job_that_does_not_fit_says_so(cli: Cli):
     from syncline.input.dump import dump
 

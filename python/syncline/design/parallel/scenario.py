@@ -65,6 +65,17 @@ def refusal(job: TrainingJob) -> Diagnostic | None:
             found="true",
             help="write schedule: 1f1b, or leave out overlap.experts",
         )
+    if how.schedule == "1f1b" and how.virtual_stages > 1 and how.micro_batches % how.pipeline:
+        unit = how.data * how.micro_batch * how.pipeline
+        least = how.global_batch // unit * unit
+        return error(
+            Code.BAD_VALUE,
+            f"interleaved stages take {how.pipeline} micro-batches at a time, as many as there are stages",
+            key="batch.global_batch",
+            found=f"{how.micro_batches} micro-batches",
+            allowed=f"multiples of {unit}, such as {f'{least} or ' if least else ''}{least + unit}",
+            help=f"write global_batch: {least + unit}, or leave out virtual_stages",
+        )
     if how.ranks < 2:
         help = "estimate the job without a simulation"
         return error(Code.BAD_VALUE, "one accelerator has no network", key="cluster.gpus", found="1", help=help)
