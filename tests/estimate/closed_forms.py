@@ -302,7 +302,7 @@ class Mesh:
             every = m * len(layers)
             if self.method == "ring":
                 # Keys and values of the whole sequence; backward, again, and their gradients.
-                add("context", "all-gather", every * 2 * n * self.c * heads * (1 + again + 2))
+                add("context", "ring exchange", every * 2 * n * self.c * heads * (1 + again + 2))
             elif self.method == "all_gather":
                 # Before the forward and before the backward pass, and the sums of gradients after it (Llama 3, 3.3.2).
                 add("context", "all-gather", every * 2 * n * self.c * heads * (1 + again + 1))

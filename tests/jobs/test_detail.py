@@ -171,6 +171,22 @@ def test_collectives_have_the_sizes_and_the_groups_of_their_axes():
     assert all(each.tier == "network" for each in inside.communication if each.part == "exchange")
 
 
+def test_a_ring_of_keys_and_values_is_no_all_gather():
+    def names(method):
+        inside = detail(one(context=2, data=1, shard_group=2, context_method=method))
+        return {each.collective for each in inside.communication if each.part == "context"}
+
+    assert names("ring") == {"ring exchange"}
+    assert names("all_gather") == {"all-gather", "reduce-scatter"}
+
+
+@pytest.mark.parametrize("config", [LLAMA_70B, MIXTRAL], ids=["dense", "experts"])
+def test_kernels_have_names_of_their_own(config):
+    for job in jobs(config, every=43):
+        names = [(each.name, each.which, each.precision) for each in detail(job).kernels]
+        assert len(set(names)) == len(names)
+
+
 def test_what_is_exposed_is_divided_among_tiers():
     for job in jobs(every=43):
         found = estimate(job)

@@ -5,7 +5,7 @@
 //! attention, experts and fused attention, which keeps no scores, count what they have.
 
 use crate::adapters::is_adapted;
-use crate::job::{ContextMethod, ELEMENT, Input, Job, Module, Precision, Recompute, RecomputeMethod, Set};
+use crate::job::{ContextMethod, ELEMENT, Input, Job, Module, Recompute, RecomputeMethod, Set};
 use crate::memory_software::MemorySoftware;
 use crate::model::{Attention, Model};
 use crate::stages::{Block, is_last};
@@ -144,9 +144,15 @@ fn parts(job: &Job) -> f64 {
     if job.sequence_parallel { f64::from(job.tensor) } else { 1.0 }
 }
 
-/// Bytes of a kept input of a product whose operands have this type.
-fn operand_bytes(precision: Precision, software: &MemorySoftware) -> f64 {
-    if software.keeps_converted { precision.bytes() } else { ELEMENT }
+/// Bytes of a kept input of a product: those of its type, if it keeps a copy of its own. Adapters multiply in 16 bits, and
+/// frozen products keep none.
+fn operand_bytes(job: &Job, software: &MemorySoftware) -> f64 {
+    if keeps_copies(job, software) { job.precision.bytes() } else { ELEMENT }
+}
+
+/// Whether products keep converted copies of their inputs.
+const fn keeps_copies(job: &Job, software: &MemorySoftware) -> bool {
+    software.keeps_converted && job.precision.converts() && job.adapters.is_none()
 }
 
 /// Bytes that one token takes.
@@ -167,7 +173,7 @@ impl Token<'_> {
 
     /// The input of a product, behind a norm: divided, or whole.
     fn product_input(self) -> f64 {
-        let bytes = operand_bytes(self.job.precision, self.software) * self.model.hidden as f64;
+        let bytes = operand_bytes(self.job, self.software) * self.model.hidden as f64;
         let whole = if self.job.sequence_parallel { self.software.whole_inputs } else { 1.0 };
         bytes * whole + bytes * (1.0 - whole) / parts(self.job)
     }
@@ -194,12 +200,7 @@ impl Token<'_> {
     /// The output of attention, which is the input of the product after it, and the logarithms of fused attention.
     fn attention_output(self) -> f64 {
         // The product after it keeps a copy of its own if it converts.
-        let converts = self.job.precision.converts() && self.software.keeps_converted;
-        let copy = if converts && self.keeps_input(Part::AttentionOutput) {
-            self.job.precision.bytes()
-        } else {
-            0.0
-        };
+        let copy = if keeps_copies(self.job, self.software) { self.job.precision.bytes() } else { 0.0 };
         let computed = self.again.has(Module::CoreAttention);
         let logarithms = if self.job.fused_attention && !computed { 4.0 } else { 0.0 };
         (ELEMENT + copy) * self.attention_elements() + self.heads().0 * logarithms
@@ -257,9 +258,10 @@ impl Token<'_> {
             Input::QkvLinear if self.again.has(Module::Layernorm) => 0.0,
             Input::QkvLinear => self.product_input(),
             Input::CoreAttention => self.queries_keys_values(),
+            Input::AttnProj if !self.keeps_input(Part::AttentionOutput) => 0.0,
             Input::AttnProj => {
                 // What the product keeps itself. In 16 bits, that is attention's own output.
-                operand_bytes(self.job.precision, self.software) * self.attention_elements()
+                operand_bytes(self.job, self.software) * self.attention_elements()
             }
             Input::ExpertFc1 | Input::MoeAct if !has_experts || self.again.has(Module::Moe) => 0.0,
             Input::ExpertFc1 if !self.keeps_input(Part::Experts) => 0.0,
@@ -287,7 +289,7 @@ impl Token<'_> {
         if self.job.adapters.is_some() {
             return 0.0;
         }
-        let each = operand_bytes(self.job.precision, self.software);
+        let each = operand_bytes(self.job, self.software);
         let hidden = self.model.hidden;
         let linears = work.linears.iter().map(|linear| {
             let divided = linear.groups == 1 && linear.inputs == hidden;
@@ -299,7 +301,7 @@ impl Token<'_> {
 
     /// An input of a product after the first one of a block, if that is kept.
     fn activated(self, elements: f64, part: Part) -> f64 {
-        if self.keeps_input(part) { operand_bytes(self.job.precision, self.software) * elements } else { 0.0 }
+        if self.keeps_input(part) { operand_bytes(self.job, self.software) * elements } else { 0.0 }
     }
 
     /// Outputs of the first product of a block, which the activation keeps.

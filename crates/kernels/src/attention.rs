@@ -52,6 +52,9 @@ struct Rates {
     /// Head sizes in increasing order, each with the FLOP per second of its forward pass, and of its backward pass, which
     /// counts five matrix products.
     heads: Vec<(u64, f64, f64)>,
+    /// The same with a window, for sizes whose rates differ then.
+    #[serde(default)]
+    windowed: Vec<(u64, f64, f64)>,
     /// Pairs of a query and a key that the backward pass computes although the mask leaves them out.
     #[serde(default)]
     masked: Masked,
@@ -88,21 +91,29 @@ impl Rates {
     fn new(file: Self) -> Result<Self, String> {
         let above =
             |&(size, forward, backward): &(u64, f64, f64)| size > 0 && forward > 0.0 && backward > 0.0;
-        if file.heads.is_empty() || file.heads.len() > MAX_VARIANTS || !file.heads.iter().all(above) {
+        let mut all = file.heads.iter().chain(&file.windowed);
+        let fits = |heads: &[(u64, f64, f64)]| heads.len() <= MAX_VARIANTS;
+        if file.heads.is_empty() || !fits(&file.heads) || !fits(&file.windowed) || !all.all(above) {
             return Err(format!(
                 "a library has 1 to {MAX_VARIANTS} heads, whose sizes and rates are above zero"
             ));
         }
-        if file.heads.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+        let rising = |heads: &[(u64, f64, f64)]| heads.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !rising(&file.heads) || !rising(&file.windowed) {
             return Err("heads of a library increase".to_owned());
         }
         Ok(file)
     }
 
-    /// Rate of a pass: that of the nearest head size.
-    fn of(&self, head_dim: u64, pass: Pass) -> f64 {
-        let nearest = self.heads.iter().min_by_key(|each| each.0.abs_diff(head_dim));
-        nearest.map_or(1.0, |&(_, forward, backward)| if pass == Pass::Forward { forward } else { backward })
+    /// Rate of a pass: that of the nearest head size, or of this one with a window, where it has one.
+    fn of(&self, shape: AttentionShape) -> f64 {
+        let window = shape.causal && 0 < shape.window && shape.window < shape.sequence;
+        let windowed = self.windowed.iter().find(|each| window && each.0 == shape.head_dim);
+        let nearest = || self.heads.iter().min_by_key(|each| each.0.abs_diff(shape.head_dim));
+        windowed.or_else(nearest).map_or(1.0, |&(_, forward, backward)| match shape.pass {
+            Pass::Forward => forward,
+            Pass::Backward => backward,
+        })
     }
 }
 
@@ -511,7 +522,7 @@ impl Attention {
     /// Time of attention by the kernels of a library. One of which the file has no rates is as fast as the measured one.
     pub fn time_by(&self, library: Library, shape: AttentionShape) -> Estimate {
         let Some(rates) = self.libraries.get(&library) else { return self.time(shape) };
-        let rate = rates.of(shape.head_dim, shape.pass);
+        let rate = rates.of(shape);
         let found = match shape.pass {
             Pass::Forward => self.after_forward(shape, 1.0 / rate),
             Pass::Backward => self.after_forward(rates.masked.computed(shape), BACKWARD_PRODUCTS / rate),
@@ -685,6 +696,27 @@ mod tests {
         close(model.time_by(Library::Cudnn, SHAPE).seconds, 800e-6);
         // Half the operations at half of the head size's efficiency, and a quarter of the rate.
         close(model.time_by(Library::Cudnn, AttentionShape { head_dim: 50, ..SHAPE }).seconds, 1600e-6);
+    }
+
+    #[test]
+    fn a_library_may_have_other_rates_with_a_window() {
+        let model = device(|file| {
+            let rates = serde_json::json!({
+                "heads": [[64, 0.25, 1.0], [128, 0.5, 1.0]], "windowed": [[100, 0.2, 0.1]], "source": ""
+            });
+            file["libraries"] = serde_json::json!({ "cudnn": rates });
+        });
+        let rate = |window, head_dim, pass| {
+            let shape = AttentionShape { causal: true, window, head_dim, pass, ..SHAPE };
+            model.time(AttentionShape { pass: Pass::Forward, ..shape }).seconds
+                / model.time_by(Library::Cudnn, shape).seconds
+        };
+        close(rate(0, 100, Pass::Forward), 0.5);
+        close(rate(100, 100, Pass::Forward), 0.2);
+        close(rate(100, 100, Pass::Backward), 0.1 / 2.5);
+        // A window as long as the sequence is none, and other sizes have no other rates.
+        close(rate(1000, 100, Pass::Forward), 0.5);
+        close(rate(100, 50, Pass::Forward), 0.25);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::computed;
 use super::recorded::{Call, Recorded};
-use crate::job::{Module, Recompute};
+use crate::job::{ContextMethod, Module, Recompute};
 use crate::layer::{Pass, Setting};
 use crate::machine::{Collective, Costs};
 use crate::stages::Block;
@@ -14,7 +14,7 @@ use serde::Serialize;
 pub struct Communication {
     /// The part of the step that it belongs to.
     pub part: &'static str,
-    /// The collective.
+    /// The collective; `ring exchange` for keys and values that go around, which take the time of an all-gather.
     pub collective: &'static str,
     /// Its bytes, as those of [`Collective`].
     pub bytes: f64,
@@ -40,7 +40,11 @@ pub(super) fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) ->
         for Call { collective, bytes, group, seconds: each_s } in recorded.calls.take() {
             let made = Communication {
                 part,
-                collective: name(collective),
+                collective: if part == "context" && job.context_method == ContextMethod::Ring {
+                    "ring exchange"
+                } else {
+                    name(collective)
+                },
                 bytes,
                 in_domain: group.in_domain,
                 domains: group.domains,

@@ -81,11 +81,12 @@ pub(super) fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<K
                 }
                 if job.adapters.is_none() {
                     let each_s = recorded.accumulation(vocab * model.hidden);
-                    add(moved("sums of gradients", "backward", times, each_s, costs.moved.get()));
+                    let bytes = costs.moved.get();
+                    add(moved("sums of gradients, output layer", "backward", times, each_s, bytes));
                     let joining = setting.joining();
                     let each_s = recorded.accumulation(joining.inputs * joining.outputs);
                     let (times, bytes) = (times - batches, costs.moved.get());
-                    add(moved("sums of gradients", "backward", times, each_s, bytes));
+                    add(moved("sums of gradients, joined tokens", "backward", times, each_s, bytes));
                 }
                 let bytes = setting.logit_bytes(job.output_precision(), job.tokens(), vocab);
                 add(moved(
@@ -190,7 +191,10 @@ impl<C: Costs> Setting<'_, Recorded<'_, C>> {
             }
         }
         let forward_s = self.element_wise(&work);
-        let name = "element-wise operations, norms";
+        // Beside layers with experts, dense ones move other bytes.
+        let dense = self.model.experts.is_some() && work.expert_parameters == 0;
+        let kind = if dense { ", dense layers" } else { "" };
+        let name = &format!("element-wise operations, norms{kind}");
         let bytes = self.costs.moved.get();
         found.push(moved(name, "forward", twice(operators) * batches, forward_s, bytes));
         let backward_s = self.element_wise_backward(&work);
@@ -203,7 +207,8 @@ impl<C: Costs> Setting<'_, Recorded<'_, C>> {
         if job.adapters.is_none() {
             let parameters = work.dense_parameters + work.expert_parameters;
             let each_s = self.accumulation(parameters);
-            found.push(moved("sums of gradients", "backward", batches, each_s, self.costs.moved.get()));
+            let name = &format!("sums of gradients{kind}");
+            found.push(moved(name, "backward", batches, each_s, self.costs.moved.get()));
         }
         found.extend(self.adapter_kernels(&work, if operators { 1.5 } else { twice(false) }, batches));
         found
