@@ -150,9 +150,9 @@ fn operand_bytes(job: &Job, software: &MemorySoftware) -> f64 {
     if keeps_copies(job, software) { job.precision.bytes() } else { ELEMENT }
 }
 
-/// Whether products keep converted copies of their inputs.
+/// Whether products keep cast copies of their inputs.
 const fn keeps_copies(job: &Job, software: &MemorySoftware) -> bool {
-    software.keeps_converted && job.precision.converts() && job.adapters.is_none()
+    software.keeps_casts && job.precision.casts() && job.adapters.is_none()
 }
 
 /// Bytes that one token takes.
@@ -199,7 +199,7 @@ impl Token<'_> {
 
     /// The output of attention, which is the input of the product after it, and the logarithms of fused attention.
     fn attention_output(self) -> f64 {
-        // The product after it keeps a copy of its own if it converts.
+        // The product after it keeps a copy of its own if it casts.
         let copy = if keeps_copies(self.job, self.software) { self.job.precision.bytes() } else { 0.0 };
         let computed = self.again.has(Module::CoreAttention);
         let logarithms = if self.job.fused_attention && !computed { 4.0 } else { 0.0 };
@@ -233,7 +233,7 @@ impl Token<'_> {
     /// Inputs of attention between its products. Keys of latent attention are a copy with positions.
     fn queries_keys_values(self) -> f64 {
         let (heads, kv_heads) = self.heads();
-        // Attention of 8 bits keeps converted copies, and the values before them are not kept.
+        // Attention of 8 bits keeps cast copies, and the values before them are not kept.
         let each = if self.job.fp8_attention { FP8_BYTES } else { ELEMENT };
         match self.model.attention {
             Attention::Full | Attention::Window { .. } => {

@@ -6,7 +6,7 @@ use crate::job::Job;
 use crate::layer::Setting;
 use crate::machine::{Collective, Costs, Group};
 use crate::offload::HostUpdate;
-use crate::parameters::converted_once;
+use crate::parameters::cast_once;
 use crate::stages::{Block, divide};
 
 /// Times of exchanges in a step, in seconds.
@@ -202,19 +202,19 @@ impl<C: Costs> Setting<'_, C> {
     }
 
     /// The optimizer reads and writes its states, reads gradients, and writes parameters: Adam has two moments, and a copy of
-    /// the parameters in 32 bits. Weights are then converted for their products.
+    /// the parameters in 32 bits. Weights are then cast for their products.
     fn update(&self, held: Held) -> HostUpdate {
         let job: &Job = self.job;
         let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + f64::from(job.gradient_bytes);
         let updated = held.divided(job).all();
         let ((dense_bytes, expert_bytes), (dense, experts)) = (job.gathered_bytes(held), job.shares());
         let written = dense_bytes / dense + expert_bytes / experts;
-        let converted = converted_once(job, &self.software.memory, held);
+        let cast = cast_once(job, &self.software.memory, held);
         // Gradients are set to zero for the next step; those that a rank updates are read for their norm before.
         let held = if job.zero >= 2 { updated } else { held.all() };
         let here = 1.0 - job.offload.optimizer;
         let gradients = (held + updated) * f64::from(job.gradient_bytes);
-        let device_s = self.costs.memory(here * (updated * states + written) + gradients + converted);
+        let device_s = self.costs.memory(here * (updated * states + written) + gradients + cast);
         self.host_update(updated, device_s)
     }
 }

@@ -26,7 +26,7 @@ impl Held {
     /// Parameters of a stage with these blocks.
     pub(crate) fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
         let tensor = f64::from(job.tensor);
-        let low_precision = job.precision.converts();
+        let low_precision = job.precision.casts();
         let layers = [false, true].map(|experts| LayerParameters::of(model, job, experts));
         let mut held = Self::default();
         for block in blocks {

@@ -211,7 +211,7 @@ impl<C: Costs> Setting<'_, C> {
 
     /// The rate of products in a precision over that of the measured kernels.
     pub(crate) fn rate(&self, precision: Precision) -> f64 {
-        if precision.converts() {
+        if precision.casts() {
             self.software.low_precision_products * self.cluster.low_precision_sustained
         } else {
             self.software.products * self.cluster.sustained

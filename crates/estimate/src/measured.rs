@@ -42,7 +42,7 @@ impl Measured {
         };
         let attention = kernels.attention(SIXTEEN_BITS)?.clone();
         let fp8_attention = if fp8_attention { Some(kernels.attention("fp8")?.clone()) } else { None };
-        let half_precision = !precision.converts();
+        let half_precision = !precision.casts();
         let blocks = precision == Precision::Mxfp8;
         Ok(Self { kernels, linear, half, attention, fp8_attention, nccl, half_precision, blocks })
     }
@@ -56,7 +56,7 @@ impl Measured {
 
     /// Products in a precision.
     const fn products(&self, precision: Precision) -> &Gemm {
-        if precision.converts() && !self.half_precision { &self.linear } else { &self.half }
+        if precision.casts() && !self.half_precision { &self.linear } else { &self.half }
     }
 }
 
@@ -71,7 +71,7 @@ impl Costs for Measured {
             Product::WeightGradient => Layout::Tn,
         };
         self.products(precision)
-            .time_converted(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout })
+            .time_without_cast(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout })
             .seconds
     }
 

@@ -183,7 +183,7 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     let gradient = f64::from(job.gradient_bytes);
     let weights = if job.zero < 3 {
         let low_precision_output_layer =
-            job.low_precision_output_layer && job.precision.converts() && blocks.contains(&Block::Output);
+            job.low_precision_output_layer && job.precision.casts() && blocks.contains(&Block::Output);
         let output = if low_precision_output_layer { job.rank_table(model) as f64 } else { 0.0 };
         whole_weights(job, software, held, output)
     } else if software.gathers_from_master && job.adapters.is_none() {
@@ -217,7 +217,7 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
         // FSDP in a pipeline keeps a stage's parameters gathered (`reshard_after_forward` off in torchtitan), and sums whole
         // gradients over micro-batches before it reduces them (`unsharded_accumulated_grad`).
         _ if job.pipeline > 1 => parameter_bytes(held) + gradient * all,
-        // One unit computes, the next one is on its way; gradients are converted before they are reduced.
+        // One unit computes, the next one is on its way; gradients are cast before they are reduced.
         _ => gathered(model, job, blocks, parameter_bytes).1 + (ELEMENT + gradient) * unit(),
     };
     States {

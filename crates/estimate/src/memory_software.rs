@@ -15,7 +15,7 @@ pub const FP8_WEIGHT_COPIES: u8 = 2;
 pub struct MemorySoftware {
     /// Bytes of a gradient in the type of products, beside the sum of gradients; 0 if products add to that sum themselves.
     pub gradient_copy_bytes: u8,
-    /// Whether ZeRO-3 keeps parameters in 32 bits alone and converts them as it gathers them, as FSDP does.
+    /// Whether ZeRO-3 keeps parameters in 32 bits alone and casts them as it gathers them, as FSDP does.
     pub gathers_from_master: bool,
     /// Bytes of a logit at the loss: all copies that exist at the same time.
     pub logit_bytes: f64,
@@ -24,9 +24,9 @@ pub struct MemorySoftware {
     /// Part of the inputs of products that sequence-parallel ranks keep whole, rather than gather them again in the backward
     /// pass (Korthikanti et al. 2022, 4.2.2, gather them again: 0).
     pub whole_inputs: f64,
-    /// Whether inputs and weights that products convert are kept in the products' type (Transformer Engine), rather than
-    /// converted again in the backward pass.
-    pub keeps_converted: bool,
+    /// Whether inputs and weights that products cast are kept in the products' type (Transformer Engine), rather than
+    /// cast again in the backward pass.
+    pub keeps_casts: bool,
     /// Copies of weights in FP8 that products need, if these are kept: [`FP8_WEIGHT_COPIES`], or as [`Self::on`] a cluster.
     pub fp8_weight_copies: u8,
     /// Whether the router's weights multiply the outputs of experts, which are kept for it. Megatron Core multiplies the
@@ -83,7 +83,7 @@ impl MemorySoftware {
         logit_bytes: 8.0,
         fused_gate: true,
         whole_inputs: 0.0,
-        keeps_converted: true,
+        keeps_casts: true,
         fp8_weight_copies: FP8_WEIGHT_COPIES,
         keeps_expert_outputs: false,
         workspace_bytes: WORKSPACES,
@@ -107,7 +107,7 @@ impl MemorySoftware {
         logit_bytes: 10.0,
         fused_gate: false,
         whole_inputs: 0.5,
-        keeps_converted: false,
+        keeps_casts: false,
         fp8_weight_copies: FP8_WEIGHT_COPIES,
         keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
@@ -127,7 +127,7 @@ impl MemorySoftware {
         logit_bytes: 14.0,
         fused_gate: true,
         whole_inputs: 0.0,
-        keeps_converted: false,
+        keeps_casts: false,
         fp8_weight_copies: FP8_WEIGHT_COPIES,
         keeps_expert_outputs: true,
         workspace_bytes: WORKSPACES,
@@ -142,7 +142,7 @@ impl MemorySoftware {
 
     /// Megatron-DeepSpeed: `BF16_Optimizer` sums 16-bit gradients into 32-bit ones.
     pub const MEGATRON_DEEPSPEED: Self =
-        Self { gradient_copy_bytes: 2, keeps_converted: false, ..Self::MEGATRON };
+        Self { gradient_copy_bytes: 2, keeps_casts: false, ..Self::MEGATRON };
 }
 
 /// cuBLAS takes 32 MiB for each stream on Hopper (`cublasSetWorkspace` in its documentation); products run on up to three.

@@ -83,7 +83,7 @@ impl<C: Costs> Setting<'_, C> {
         let Some(host) = self.cluster.host else {
             return HostUpdate { update_s: f64::INFINITY, copies_s: 0.0 };
         };
-        // Parameters and both moments are read and written, gradients are read, and parameters are converted.
+        // Parameters and both moments are read and written, gradients are read, and parameters are cast.
         let states = 2.0 * (2.0 * f64::from(job.moment_bytes) + 4.0) + HOST_GRADIENT + 4.0 + ELEMENT;
         let host_s = parameters * states / host.update;
         let (down, up) = (parameters * HOST_GRADIENT / host.to_host, parameters * ELEMENT / host.to_device);

@@ -1,11 +1,11 @@
-//! The types of parameters: what ranks gather of them, what they keep for products, and what is converted once a step.
+//! The types of parameters: what ranks gather of them, what they keep for products, and what is cast once a step.
 //!
-//! Products of 8 or 4 bits need weights along rows, and for gradients of inputs along columns. Transformer Engine converts
+//! Products of 8 or 4 bits need weights along rows, and for gradients of inputs along columns. Transformer Engine casts
 //! weights of 16 bits in the first micro-batch of a step and keeps the result until the next step (`_fp8_workspaces` in
 //! `module/linear.py`), or has no weights but those (`fp8_model_init`, which `--fp8-param-gather` of Megatron-LM turns on). The
 //! optimizer writes the latter in their own type, ranks gather them in it, and each makes the copy along columns
 //! (`post_all_gather_processing`). Those of MXFP8 have other scales along columns, so that ranks gather 16 bits, in the memory
-//! of gradients, and convert these (`param_and_grad_buffer.py` of Megatron Core).
+//! of gradients, and cast these (`param_and_grad_buffer.py` of Megatron Core).
 //!
 //! Tables of tokens, the output layer, routers and norms keep 16 bits.
 
@@ -46,7 +46,7 @@ fn product_bytes(precision: Precision, software: &MemorySoftware) -> f64 {
 /// 8 or 4 bits, too.
 pub(crate) fn whole_weights(job: &Job, software: &MemorySoftware, held: Held, output: f64) -> f64 {
     let (all, low_precision) = (held.all(), held.low_precision + held.low_precision_experts);
-    match (software.keeps_converted, job.low_precision_parameters) {
+    match (software.keeps_casts, job.low_precision_parameters) {
         (true, false) => ELEMENT * all + product_bytes(job.precision, software) * (low_precision + output),
         (true, true) => {
             ELEMENT * (all - low_precision)
@@ -69,8 +69,8 @@ pub(crate) fn divided_weights(job: &Job, held: Held) -> f64 {
 }
 
 /// Bytes that casts of weights move once a step: into the types of products, or from rows into columns.
-pub(crate) fn converted_once(job: &Job, software: &MemorySoftware, held: Held) -> f64 {
-    if !software.keeps_converted || job.adapters.is_some() || job.zero >= 3 {
+pub(crate) fn cast_once(job: &Job, software: &MemorySoftware, held: Held) -> f64 {
+    if !software.keeps_casts || job.adapters.is_some() || job.zero >= 3 {
         return 0.0;
     }
     let each = if job.low_precision_parameters && job.precision != Precision::Mxfp8 {

@@ -11,7 +11,7 @@ use crate::offload::Copies;
 use crate::schedule::places;
 use crate::schedule::run::{ChunkTimes, Pipelined, pipelined};
 use crate::stages::{Block, divide, divide_chunks};
-use crate::work::{Linear, Part, conversion_bytes};
+use crate::work::{Linear, Part, cast_bytes};
 
 /// The time of a step. All parts together are the step.
 #[derive(Clone, Debug, PartialEq)]
@@ -323,9 +323,9 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Bytes that the loss and its gradient move, with casts of the inputs and gradients of logits as those of layers.
     pub(crate) fn logit_bytes(&self, precision: Precision, tokens: u64, vocab: u64) -> f64 {
-        let elements = if precision.converts() { tokens * (self.model.hidden + vocab) } else { 0 };
-        let converted = conversion_bytes(self.job) * elements as f64;
-        self.software.logit_bytes * (tokens * vocab) as f64 + self.software.element_wise * converted
+        let elements = if precision.casts() { tokens * (self.model.hidden + vocab) } else { 0 };
+        let cast = cast_bytes(self.job) * elements as f64;
+        self.software.logit_bytes * (tokens * vocab) as f64 + self.software.element_wise * cast
     }
 
     /// Embedding and output of a micro-batch, forward and backward.

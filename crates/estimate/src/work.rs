@@ -100,10 +100,10 @@ pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
                 feed_forward(model, job.tokens(), model.ffn / tensor, 1, Part::Dense, &mut work);
         }
     }
-    if job.precision.converts() {
+    if job.precision.casts() {
         let of = |experts: bool| {
             let chosen = work.linears.iter().filter(|each| (each.part == Part::Experts) == experts);
-            chosen.map(|each| converted(model, job, each)).sum::<u64>()
+            chosen.map(|each| linear_casts(model, job, each)).sum::<u64>()
         };
         let (dense, routed) = (of(false), of(true));
         work.element_bytes += dense;
@@ -170,7 +170,7 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
         fp8: job.fp8_attention,
     });
     if job.fp8_attention {
-        work.element_bytes += converted_heads(tokens, heads, kv_heads, key_dim, value_dim);
+        work.element_bytes += cast_heads(tokens, heads, kv_heads, key_dim, value_dim);
     }
     if !job.fused_attention {
         work.scores =
@@ -186,12 +186,12 @@ pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
     tokens * heads * (queries + read + nope_dim + rope_dim + value_dim) * ELEMENT_BYTES
 }
 
-/// Bytes in which inputs of a linear layer are converted in the forward pass and gradients of its outputs in the backward
+/// Bytes in which inputs of a linear layer are cast in the forward pass and gradients of its outputs in the backward
 /// pass, as a third of both together. A kernel that fuses experts casts what is between their two products.
-fn converted(model: &Model, job: &Job, linear: &Linear) -> u64 {
+fn linear_casts(model: &Model, job: &Job, linear: &Linear) -> u64 {
     let fused = job.fused_experts && linear.part == Part::Experts;
     let elements = if fused { model.hidden } else { linear.inputs + linear.outputs };
-    (conversion_bytes(job) * (linear.tokens * linear.groups * elements) as f64 / 3.0) as u64
+    (cast_bytes(job) * (linear.tokens * linear.groups * elements) as f64 / 3.0) as u64
 }
 
 /// Bytes that a cast of an element moves: 16 bits are read, and 8 or 4 are written twice, for products along both sides, or
@@ -199,7 +199,7 @@ fn converted(model: &Model, job: &Job, linear: &Linear) -> u64 {
 ///
 /// Tensors of NVFP4 are read once more before: for the largest element, of rows, and of what Hadamard transforms of 16 elements
 /// make of columns, which the second kernel repeats in registers (`NVFP4Quantizer::quantize_impl` of Transformer Engine).
-pub(crate) fn conversion_bytes(job: &Job) -> f64 {
+pub(crate) fn cast_bytes(job: &Job) -> f64 {
     let sides = if job.adapters.is_some() { 1.0 } else { 2.0 };
     match job.precision {
         Precision::Nvfp4 => 2.0 * ELEMENT + sides * Precision::Nvfp4.bytes(),
@@ -207,10 +207,10 @@ pub(crate) fn conversion_bytes(job: &Job) -> f64 {
     }
 }
 
-/// Bytes in which queries, keys and values are converted for attention of 8 bits in the forward pass, and in the backward
+/// Bytes in which queries, keys and values are cast for attention of 8 bits in the forward pass, and in the backward
 /// pass gradients of outputs, and those of queries, keys and values back, as a third of both together: each reads 16 bits
 /// and writes 8, or the other way round. The kernel writes its outputs in 16 bits, and nothing is transposed.
-const fn converted_heads(tokens: u64, heads: u64, kv_heads: u64, key_dim: u64, value_dim: u64) -> u64 {
+const fn cast_heads(tokens: u64, heads: u64, kv_heads: u64, key_dim: u64, value_dim: u64) -> u64 {
     let inputs = heads * key_dim + kv_heads * (key_dim + value_dim);
     (ELEMENT_BYTES + 1) * tokens * (2 * inputs + heads * value_dim) / 3
 }
@@ -219,7 +219,7 @@ const fn converted_heads(tokens: u64, heads: u64, kv_heads: u64, key_dim: u64, v
 /// activations, in the forward pass and in the backward pass; [`limited`] are those of the limits, forward.
 ///
 /// Megatron Core multiplies a bias by the 32-bit probability of each token (4 bytes written), adds that to outputs of 16
-/// bits (2 + 4 + 4), puts experts together (4 + 4), and converts (4 + 2). Backward it converts (2 + 4), and back to 16 bits
+/// bits (2 + 4 + 4), puts experts together (4 + 4), and casts (4 + 2). Backward it casts (2 + 4), and back to 16 bits
 /// (4 + 2); gradients of probabilities are products (4 + 4) that are summed (4), and so are those of biases.
 const fn biased(outputs: u64, inputs: u64) -> [u64; 2] {
     // Limits: gradients and inputs are read and gradients written (6), and both halves put together (4).
@@ -266,7 +266,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     }
     work.local_experts = local;
     work.expert_parameters = model.ffn_matrices() * model.hidden * experts.ffn * local / parts;
-    // Megatron Core's dispatchers send activations in 16 bits, before they are converted, and bring back 16 bits.
+    // Megatron Core's dispatchers send activations in 16 bits, before they are cast, and bring back 16 bits.
     let token = model.hidden * ELEMENT_BYTES;
     work.dispatched_tokens = job.tokens() / tensor;
     match job.dispatcher {

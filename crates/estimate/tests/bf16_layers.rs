@@ -13,7 +13,7 @@ struct Halved;
 
 impl Costs for Halved {
     fn product(&self, _: Product, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64 {
-        let each = if precision.converts() { 1.0 } else { 2.0 };
+        let each = if precision.casts() { 1.0 } else { 2.0 };
         each * (2 * m * n * k * groups) as f64
     }
 

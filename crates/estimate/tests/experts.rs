@@ -68,21 +68,21 @@ fn biases_of_experts_are_kernels_of_their_own() {
 }
 
 #[test]
-fn products_of_8_bits_convert_inputs_once_and_gradients_once() {
+fn products_of_8_bits_cast_inputs_once_and_gradients_once() {
     let bytes = |job: &Job| {
         let work = layer_work(&model(), job, 0);
         (work.element_bytes, work.routed_bytes)
     };
     let (half, fp8) = (single(1024), Job { precision: Precision::Fp8, ..single(1024) });
-    let (plain, converted) = (bytes(&half), bytes(&fp8));
+    let (plain, cast) = (bytes(&half), bytes(&fp8));
     // Each element of inputs, forward, and of gradients of outputs, backward: 16 bits read, 8 bits written twice.
     let qkv = 12_288 + 3 * 12_288;
     let out = 2 * 12_288;
     let both_passes = 4 * 1024 * (qkv + out);
-    assert!((3 * (converted.0 - plain.0)).abs_diff(both_passes) < 6);
+    assert!((3 * (cast.0 - plain.0)).abs_diff(both_passes) < 6);
     let experts = 4 * 2 * 1024 * ((12_288 + 2000) + (1000 + 12_288));
-    assert!((3 * (converted.1 - plain.1)).abs_diff(experts) < 6);
-    // One kernel for all of an expert converts what comes in, and the gradient of what goes out.
+    assert!((3 * (cast.1 - plain.1)).abs_diff(experts) < 6);
+    // One kernel for all of an expert casts what comes in, and the gradient of what goes out.
     let fused = bytes(&Job { fused_experts: true, ..fp8.clone() }).1;
     let without = bytes(&Job { fused_experts: true, ..half }).1;
     assert!((3 * (fused - without)).abs_diff(4 * 2 * 1024 * 2 * 12_288) < 6);
@@ -307,7 +307,7 @@ fn a_processor_nearly_as_slow_as_the_accelerator_delays_it() {
 }
 
 #[test]
-fn a_fused_block_of_experts_moves_the_bytes_of_one_kernel_and_converts_nothing() {
+fn a_fused_block_of_experts_moves_the_bytes_of_one_kernel_and_casts_nothing() {
     let software = Software { expert_element_wise: 2.0, ..PLAIN };
     let job = Job { precision: Precision::Mxfp8, ..single(1024) };
     let step = |fused_experts, software: &Software| {
@@ -323,6 +323,6 @@ fn a_fused_block_of_experts_moves_the_bytes_of_one_kernel_and_converts_nothing()
     // What is between both products is read in 16 bits and written in 8, twice, inputs forward and gradients backward: a third
     // of both passes. The activation is read and written in 16 bits.
     let bytes = |fused| layer_work(&model(), &Job { fused_experts: fused, ..job.clone() }, 0).routed_bytes;
-    let converted = 2048 * 4 * (2000 + 1000) / 3;
-    assert!((bytes(false) - bytes(true)).abs_diff(converted + 2048 * 3 * 1000 * 2) < 4);
+    let cast = 2048 * 4 * (2000 + 1000) / 3;
+    assert!((bytes(false) - bytes(true)).abs_diff(cast + 2048 * 3 * 1000 * 2) < 4);
 }

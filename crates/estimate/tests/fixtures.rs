@@ -180,7 +180,7 @@ pub(crate) const BARE: MemorySoftware = MemorySoftware {
     logit_bytes: 4.0,
     fused_gate: true,
     whole_inputs: 0.0,
-    keeps_converted: false,
+    keeps_casts: false,
     fp8_weight_copies: 2,
     keeps_expert_outputs: true,
     workspace_bytes: 0,

@@ -168,7 +168,7 @@ fn gated_layers_with_grouped_keys_keep_each_tensor_once() {
 fn transformer_engine_keeps_inputs_of_products_in_8_bits() {
     let model = llama(4096, 32, 32, 8, 14_336, 128_256);
     let fp8 = Job { fused_attention: true, precision: Precision::Fp8, ..job() };
-    let engine = MemorySoftware { keeps_converted: true, ..BARE };
+    let engine = MemorySoftware { keeps_casts: true, ..BARE };
     let token = 2 * (2 * 4096 + 2 * 4096 + 2 * 1024 + 2 * 14_336) + (3 * 4096 + 14_336) + 4 * 32;
     assert_eq!(activations(&model, &fp8, &engine, 0).kept, f64::from(2048 * token));
     // Attention of 8 bits keeps its queries, keys and values in them.

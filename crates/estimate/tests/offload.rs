@@ -187,7 +187,7 @@ fn states_of_the_optimizer_lie_in_the_hosts_memory() {
 }
 
 /// A second for each byte of the host's memory, and of the link: gradients of 4 bytes come down, 24 bytes of states are read and
-/// written, 4 of gradients are read, 6 convert parameters, 2 go up.
+/// written, 4 of gradients are read, 6 cast parameters, 2 go up.
 #[test]
 fn the_host_updates_between_copies_or_beside_them() {
     let parameters = model().parameters() as f64;

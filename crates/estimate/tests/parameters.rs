@@ -131,9 +131,9 @@ fn routers_keep_16_bits() {
     assert_eq!(low_precision, (2 * half + 2 * (dense + routed / 8)) as u64);
 }
 
-/// A second for each byte of memory: parameters are written in their type, and converted or turned once a step.
+/// A second for each byte of memory: parameters are written in their type, and cast or turned once a step.
 #[test]
-fn weights_are_converted_once_a_step() {
+fn weights_are_cast_once_a_step() {
     let update = |precision, low_precision, sides| {
         let costs = Counting { memory: 1.0, ..Counting::default() };
         let software = syncline_estimate::Software {
@@ -160,7 +160,7 @@ fn weights_are_converted_once_a_step() {
     }
 }
 
-/// Adapters have 16 bits; frozen weights lie in 8 bits alone, and nothing is converted.
+/// Adapters have 16 bits; frozen weights lie in 8 bits alone, and nothing is cast.
 #[test]
 fn frozen_weights_lie_in_8_bits_alone() {
     let lora = |low_precision| Job {

@@ -148,7 +148,7 @@ fn operations_of_attention_are_those_of_all_pairs() {
 }
 
 #[test]
-fn attention_of_8_bits_converts_its_inputs_and_gradients() {
+fn attention_of_8_bits_casts_its_inputs_and_gradients() {
     let (model, sequence) = (gpt3(), 2048);
     let linear = Job { precision: Precision::Fp8, ..single(sequence) };
     let both = Job { fp8_attention: true, ..linear.clone() };
@@ -174,8 +174,8 @@ fn elements_of_nvfp4_are_read_once_more() {
         for (precision, each) in
             [(Precision::Fp8, eight), (Precision::Mxfp8, eight), (Precision::Nvfp4, four)]
         {
-            let converted = bytes(precision, adapters) - half;
-            assert!((converted - each * elements / 3.0).abs() < 8.0, "{precision:?}: {converted}");
+            let cast = bytes(precision, adapters) - half;
+            assert!((cast - each * elements / 3.0).abs() < 8.0, "{precision:?}: {cast}");
         }
     }
 }

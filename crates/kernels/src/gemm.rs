@@ -107,7 +107,7 @@ pub struct GemmConstants {
     pub throttle_s: f64,
     /// How much slower than the best a kernel may be to be chosen at all.
     pub spread: f64,
-    /// Time of the kernels that convert the left operand to the data type first; 0 if nothing does.
+    /// Time of the kernels that cast the left operand to the data type first; 0 if nothing does.
     #[serde(default)]
     pub cast_s: f64,
     /// Bytes that these read and write for each of its elements.
@@ -350,8 +350,8 @@ impl Gemm {
         self.time_with(shape, 0.0)
     }
 
-    /// The same without the kernels that convert the left operand, if it has the data type already.
-    pub fn time_converted(&self, shape: GemmShape) -> Estimate {
+    /// The same without the kernels that cast the left operand, if it has the data type already.
+    pub fn time_without_cast(&self, shape: GemmShape) -> Estimate {
         self.time_with(shape, self.cast(shape))
     }
 
@@ -517,7 +517,7 @@ impl Gemm {
         once + self.constants.reread * again.max(0.0) * product.miss
     }
 
-    /// Time of the kernels that convert the left operand.
+    /// Time of the kernels that cast the left operand.
     fn cast(&self, shape: GemmShape) -> f64 {
         let c = &self.constants;
         if c.cast_bytes == 0.0 {

@@ -51,7 +51,7 @@ MEANINGS = {
     "element_s": "time to write an element of the result",
     "split_s": "time to add up the parts of a split sum",
     "spread": "how much slower than the fastest tile another one may be to count",
-    "cast_s": "time of the kernel that converts the left operand",
+    "cast_s": "time of the kernel that casts the left operand",
     "cast_bytes": "bytes that it moves for each element",
     "throttle": "part by which long kernels are slower, as the clock falls",
     "throttle_s": "time after which it has fallen halfway",

@@ -13,7 +13,7 @@ pub(super) fn fp8_attention(job: &Job) -> Option<Diagnostic> {
     let refused = |message: &str, found: String, help: &str| {
         Some(Diagnostic::error(Code::BadValue, message).key("fp8_attention").found(found).help(help))
     };
-    if !job.precision.converts() {
+    if !job.precision.casts() {
         let found = format!("precision: {}", job.precision.name());
         let help = "write precision: fp8, mxfp8 or nvfp4, or fp8_attention: false";
         return refused("FP8 attention needs linear layers in FP8, MXFP8 or NVFP4", found, help);
@@ -33,7 +33,7 @@ pub(super) fn fp8_attention(job: &Job) -> Option<Diagnostic> {
 
 /// Parameters in the precision of products.
 pub(super) fn parameters(job: &Job) -> Option<Diagnostic> {
-    (job.low_precision_parameters && !job.precision.converts()).then(|| {
+    (job.low_precision_parameters && !job.precision.casts()).then(|| {
         Diagnostic::error(
             Code::BadValue,
             "low-precision parameters need linear layers in FP8, MXFP8 or NVFP4",
@@ -51,7 +51,7 @@ pub(super) fn bf16_layers(model: &Model, job: &Job) -> Option<Diagnostic> {
     if number == 0 {
         return None;
     }
-    if !job.precision.converts() {
+    if !job.precision.casts() {
         let message = "layers stay in BF16 only where the others are in FP8, MXFP8 or NVFP4";
         let found = format!("precision: {}", job.precision.name());
         let help = format!("write precision: fp8, mxfp8 or nvfp4, or leave out {key}");

@@ -173,12 +173,12 @@ impl Job {
     /// Whether a layer stays in BF16 in a job of lower precision.
     pub const fn is_bf16(&self, model: &Model, layer: u32) -> bool {
         let last = layer < model.layers && layer + self.last_layers_bf16 >= model.layers;
-        self.precision.converts() && (layer < self.first_layers_bf16 || last)
+        self.precision.casts() && (layer < self.first_layers_bf16 || last)
     }
 
     /// A job all of whose layers are as those that stay in BF16 in this one; nothing if it has none.
     pub(crate) fn of_bf16_layers(&self) -> Option<Self> {
-        let some = self.precision.converts() && self.first_layers_bf16 + self.last_layers_bf16 > 0;
+        let some = self.precision.casts() && self.first_layers_bf16 + self.last_layers_bf16 > 0;
         some.then(|| Self {
             precision: Precision::Bf16,
             fp8_attention: false,

@@ -25,7 +25,7 @@ pub enum Precision {
 
 impl Precision {
     /// Whether operands are cast from 16 bits.
-    pub const fn converts(self) -> bool {
+    pub const fn casts(self) -> bool {
         !matches!(self, Self::Bf16 | Self::Fp16)
     }
 
