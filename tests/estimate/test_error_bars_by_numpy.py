@@ -19,7 +19,6 @@ from tests.validation.rows import FOLDER
 
 CONSTANTS = {
     "megatron-deepspeed": "megatron-a100",
-    "automodel": "torchtitan",
     "fsdp2": "torchtitan",
 }
 """Constants by framework, where their names differ."""

@@ -12,7 +12,13 @@ if TYPE_CHECKING:
 
 
 def automodel(folder: Path) -> list[Row]:
-    """NeMo Automodel: PyTorch's FSDP2. It does not say what is recomputed."""
+    """NeMo Automodel: PyTorch's FSDP2 with kernels of Transformer Engine.
+
+    The table says which rows have DeepEP. Recomputation, attention (PyTorch's but for rows with Transformer Engine and
+    DeepEP alone), sequence parallelism, and GPT-OSS's expert parallelism, which the table leaves out, are those of the
+    recipes that it names, in `examples/llm_benchmark`.
+    """
+    recomputed = ("kimi-k2", "qwen3-30b-a3b", "llama3-70b", "qwen2.5-32b")
     rows = []
     for at in read(folder, "nemo_automodel.csv"):
         model = nvidia_model(at["Model"])
@@ -20,20 +26,25 @@ def automodel(folder: Path) -> list[Row]:
         experts = model.startswith(EXPERTS)
         tp, pp = whole(at["TP"], 1) or 1, whole(at["PP"], 1) or 1
         vp = whole(at["VP"], 1)
+        kernels = at["Kernel Optimizations"].split(" + ")
         rows.append(
             made(
                 *("automodel", at, model, "dgx-h100", whole(at["#GPUs"])),
-                framework="fsdp2",
+                framework="automodel",
                 task=task,
                 calibrates="experts" if task == "pretrain" and experts else "",
                 tp=tp,
-                sequence_parallel="yes" if tp > 1 else "no",
+                sequence_parallel="yes" if tp > 1 and model == "llama3-70b" else "no",
                 pp=pp,
                 virtual_stages=vp if pp > 1 else 1,
                 cp=whole(at["CP"], 1),
-                ep=whole(at["EP"], 1) if experts else None,
+                ep=whole(at["EP"], 8) if experts else None,
                 etp=1 if experts else None,
                 zero=3,
+                recompute="full" if model in recomputed else "none",
+                attention="cudnn" if kernels == ["TE", "DeepEP"] else "flash-attention-2",
+                dispatcher="fused" if "DeepEP" in kernels else None,
+                graphs="none",
                 micro_batch=whole(at["MBS"]),
                 global_batch=whole(at["GBS"]),
                 sequence=whole(at["Seq Length"]),

@@ -275,7 +275,7 @@ impl<C: Costs> Setting<'_, C> {
     /// Bytes that operations between products move with this software.
     pub(crate) fn between(&self, bytes: u64, routed: u64, biased: u64) -> f64 {
         let software = self.software;
-        let biased = if software.fused_biases { 0.0 } else { biased as f64 };
+        let biased = if software.fused_biases { 0.0 } else { PYTORCH * biased as f64 };
         let unfused = if self.job.fused_experts { 1.0 } else { software.expert_element_wise };
         software.element_wise * bytes as f64 + unfused * routed as f64 + biased
     }
@@ -407,5 +407,8 @@ impl<C: Costs> Setting<'_, C> {
     }
 }
 
+/// Time of PyTorch's own kernels over that of their bytes at the rate of kernels that memory bounds: RMSNorm, forward, on
+/// GB200, GB300 and H200 (NVIDIA/cudnn-frontend, `benchmark/norms/results`, in `validation/kernels/cudnn-norms.csv`).
+const PYTORCH: f64 = 1.32;
 /// Bytes that attention moves for each score if it is not fused, in one pass.
 const SCORE_BYTES: f64 = 13.0;

@@ -49,12 +49,12 @@ fn biases_of_experts_are_kernels_of_their_own() {
     assert_eq!(work.biased_bytes, [forward, backward]);
     assert_eq!(layer_work(&biased, &Job { fused_experts: true, ..single(1024) }, 0).biased_bytes, [0, 0]);
     assert_eq!(layer_work(&model(), &single(1024), 0).biased_bytes, [0, 0]);
-    // Software that fuses them spends no time on them; a kernel of each other takes its bytes.
+    // Software that fuses them spends no time on them; kernels of PyTorch take 1.32 times as long as their bytes.
     let costs = Counting { memory: 1.0, ..Counting::default() };
     let step =
         |job: &Job, software: &Software| estimate(&biased, job, SERVERS, software, &costs).stage.element_wise;
     let (plain, fused) = (single(1024), Software { fused_biases: true, ..PLAIN });
-    let both = (forward + backward) as f64 * 96.0;
+    let both = 1.32 * (forward + backward) as f64 * 96.0;
     assert!(((step(&plain, &PLAIN) - step(&plain, &fused)) / both - 1.0).abs() < 1e-6);
     // Activations that are computed again are limited again.
     let again = Job {
@@ -63,7 +63,7 @@ fn biases_of_experts_are_kernels_of_their_own() {
         ..single(1024)
     };
     let more = |software: &Software| step(&again, software) - step(&plain, software);
-    let limited = (inputs * (each_half + halves)) as f64 * 96.0;
+    let limited = 1.32 * (inputs * (each_half + halves)) as f64 * 96.0;
     assert!(((more(&PLAIN) - more(&fused)) / limited - 1.0).abs() < 1e-6);
 }
 

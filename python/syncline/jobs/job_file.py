@@ -30,7 +30,15 @@ from syncline.models.architecture import Decoder
 
 Ranks = Annotated[int, Field(ge=1, le=1 << 20)]
 Framework = Literal[
-    "megatron", "megatron-deepspeed", "torchtitan", "fsdp2", "nanotron", "llm-foundry", "internevo", "maxtext"
+    "megatron",
+    "megatron-deepspeed",
+    "automodel",
+    "torchtitan",
+    "fsdp2",
+    "nanotron",
+    "llm-foundry",
+    "internevo",
+    "maxtext",
 ]
 
 

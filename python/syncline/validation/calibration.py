@@ -72,6 +72,8 @@ class Calibration:
     them badly from the rates of products, so that a fit without some rows would be far off."""
     experts: tuple[str, ...] = ()
     """Constants that are fitted afterwards, to rows with ``experts`` in ``calibrates``; the others stay then."""
+    like: str = ""
+    """A set before this one whose constants this one has, but for those that ``start`` names: the same kernels."""
 
 
 PLAIN = Software(fused_accumulation=False, logit_bytes=20.0, attention_library="flash-attention-2")
@@ -123,6 +125,15 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
         Software(attention_library="cudnn", element_wise=1.5),
         (),
+    ),
+    # Linear layers, norms and attention of Transformer Engine, as in Megatron; gradients are summed by PyTorch.
+    "automodel": Calibration(
+        "",
+        ("automodel",),
+        ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
+        Software(fused_accumulation=False),
+        (),
+        like="megatron",
     ),
     "nanotron": Calibration(
         "nanotron",
@@ -224,27 +235,34 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
 
     :raises SynclineError: the package `scipy` is not installed.
     """
-    sets = {}
+    sets: dict[str, ConstantSet] = {}
+    wanted = CALIBRATIONS if only is None else (CALIBRATIONS[only].like, only)
     for name, calibration in CALIBRATIONS.items():
-        if only is not None and name != only:
+        if name not in wanted:
             continue
         jobs = _Jobs.of(calibration, rows)
         errors = jobs.errors() if without is None and only is None else (None, None)
+        constants = jobs.constants(without)
+        if calibration.like:
+            own = calibration.start.model_dump(exclude_unset=True)
+            constants = sets[calibration.like].constants.model_copy(update=own)
         sets[name] = ConstantSet(
             frameworks=list(calibration.frameworks),
             accelerators=list(calibration.accelerators),
-            constants=jobs.constants(without),
+            constants=constants,
             calibrated=_source(calibration),
             rows=sum(job.model != without for job in jobs.dense),
             errors=errors[0],
             expert_rows=sum(job.model != without for job in jobs.experts),
             expert_errors=errors[1],
         )
-    return sets
+    return sets if only is None else {only: sets[only]}
 
 
 def _source(calibration: Calibration) -> str:
     """What a set is fitted to."""
+    if calibration.like:
+        return f"nothing of its own: the constants of `{calibration.like}`"
     return f"rows of runs.csv with `{calibration.rows}` in `calibrates`" if calibration.fitted else "nothing"
 
 
