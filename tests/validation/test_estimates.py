@@ -164,6 +164,22 @@ def test_without_rows_of_other_models_the_constants_of_the_package_count(tmp_pat
     assert found.products != known.products
 
 
+def test_a_set_like_another_one_leaves_out_the_rows_of_that_one(tmp_path):
+    """Automodel has Megatron's constants: its row is predicted without Megatron's row of the same model."""
+    mixture = {"tp": 1, "pp": 1, "cp": 1, "global_batch": 16, "calibrates": "experts"}
+    same, other = (
+        row(tmp_path, framework="megatron", model=name, **mixture) for name in ("qwen3-30b-a3b", "mixtral-8x7b")
+    )
+    asked = row(tmp_path, framework="automodel", model="qwen3-30b-a3b", **mixture)
+    made, own = {}, {"fused_accumulation": False}
+    found = held_out([same, other], shipped(), {"megatron"}, made)(asked.run, asked.model, asked.cluster)
+    of_other = made["megatron", "qwen3-30b-a3b", False]
+    assert of_other != shipped()["megatron"].constants
+    alike = of_other.model_copy(update=own).model_dump_json()
+    assert found.step_s == estimator(asked.run, asked.model, asked.cluster).seconds(alike)
+    assert shipped()["automodel"].constants == shipped()["megatron"].constants.model_copy(update=own)
+
+
 def test_a_constant_that_rows_do_not_tell_stays_near_its_first_value():
     """Traffic and rate of products, of runs whose products alone are known to be slower: rows tell their sum alone."""
     jobs = [job(model="llama3-70b", gpus=8, tp=8, pp=1, cp=1, micro_batch=1, global_batch=1, sequence=4096)]

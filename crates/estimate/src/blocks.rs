@@ -12,6 +12,7 @@ use crate::layer::Setting;
 use crate::machine::{Cluster, Costs, Product, Software};
 use crate::model::Model;
 use crate::offload::Copies;
+use crate::schedule::places;
 use crate::stages::{Block, divide_chunks};
 use crate::step::Ends;
 use crate::work::{LayerWork, Part, layer_work};
@@ -22,6 +23,8 @@ use serde::Serialize;
 pub struct Blocks {
     /// The blocks of each chunk of the model, in the order of the forward pass.
     pub chunks: Vec<Vec<Detailed>>,
+    /// The chunks that each stage holds.
+    pub stages: Vec<Vec<u32>>,
     /// Bytes of the message of one micro-batch from a rank of a stage to one of the next.
     pub message_bytes: u64,
 }
@@ -96,7 +99,9 @@ pub fn blocks<C: Costs>(
     let message_bytes = if job.pipeline > 1 { setting.message_bytes() } else { 0 };
     let common = Common::new(setting);
     let chunks = divide_chunks(model, job).iter().map(|chunk| common.chunk(chunk)).collect();
-    Blocks { chunks, message_bytes }
+    let stages =
+        (0..job.pipeline).map(|stage| places(job, stage).map(|place| place.chunk).collect()).collect();
+    Blocks { chunks, stages, message_bytes }
 }
 
 /// What the blocks of a job have in common.

@@ -211,11 +211,13 @@ impl<C: Costs> Setting<'_, C> {
 
     /// The rate of products in a precision over that of the measured kernels.
     pub(crate) fn rate(&self, precision: Precision) -> f64 {
-        if precision.casts() {
-            self.software.low_precision_products * self.cluster.low_precision_sustained
+        let Cluster { sustained, clock, .. } = self.cluster;
+        let of_software = if precision.casts() {
+            self.software.low_precision_products
         } else {
-            self.software.products * self.cluster.sustained
-        }
+            self.software.products * sustained
+        };
+        of_software * clock
     }
 
     /// The product of a linear layer; those of experts one after the other, unless one kernel fuses them.
@@ -245,8 +247,8 @@ impl<C: Costs> Setting<'_, C> {
             let library = self.job.attention_library.unwrap_or(self.software.attention_library);
             let work = AttentionWork { backward, library, ..attention };
             // Only kernels as fast as cuDNN's draw so much power that the clock falls further than where they were measured.
-            let clock = if library == Library::Cudnn { self.cluster.attention_sustained } else { 1.0 };
-            let seconds = self.costs.attention(work) / (self.software.attention * clock);
+            let sustained = if library == Library::Cudnn { self.cluster.sustained } else { 1.0 };
+            let seconds = self.costs.attention(work) / (self.software.attention * sustained);
             return seconds.max(self.costs.least_attention(work)) / parts;
         }
         // Batched products for scores and for values; two of each in the backward pass. Scores are written, scaled and masked,

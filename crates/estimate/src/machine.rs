@@ -142,15 +142,12 @@ pub trait Costs {
 pub struct Cluster {
     /// Ranks that `NVLink` joins.
     pub domain: u32,
-    /// Rate of matrix products of 16 bits under sustained load over that of the measured kernels, which ran in short bursts.
+    /// Rate of matrix products of 16 bits, and of attention by cuDNN, under sustained load over that of the measured kernels,
+    /// which ran in short bursts. The loss of products of 8 and 4 bits is part of [`Software::low_precision_products`].
     pub sustained: f64,
-    /// The same for products of 8 and 4 bits, over that of an H100, whose loss under load is part of
-    /// [`Software::low_precision_products`].
+    /// Rate of matrix products of all types under load over what the kernels of a relative and the constants of software give.
     #[serde(default = "unchanged")]
-    pub low_precision_sustained: f64,
-    /// The same for attention by cuDNN, in any type.
-    #[serde(default = "unchanged")]
-    pub attention_sustained: f64,
+    pub clock: f64,
     /// The memory of the host; nothing if it is not known.
     #[serde(default)]
     pub host: Option<Host>,

@@ -163,15 +163,8 @@ pub(crate) const PLAIN: Software = Software {
 };
 
 /// Servers of eight.
-pub(crate) const SERVERS: Cluster = Cluster {
-    domain: 8,
-    sustained: 1.0,
-    low_precision_sustained: 1.0,
-    attention_sustained: 1.0,
-    host: None,
-    token_kernels: None,
-    fp8_weight_copies: 2,
-};
+pub(crate) const SERVERS: Cluster =
+    Cluster { domain: 8, sustained: 1.0, clock: 1.0, host: None, token_kernels: None, fp8_weight_copies: 2 };
 
 /// Tensors that training needs, and nothing else.
 pub(crate) const BARE: MemorySoftware = MemorySoftware {

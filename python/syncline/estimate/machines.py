@@ -141,9 +141,8 @@ class Machine:
         return json.dumps(
             {
                 "domain": self.used or self.domain,
-                "sustained": sustained * clock,
-                "low_precision_sustained": clock,
-                "attention_sustained": sustained,
+                "sustained": sustained,
+                "clock": clock,
                 "host": host,
                 "token_kernels": self._token_kernels(),
                 **({} if copies is None else {"fp8_weight_copies": copies}),

@@ -61,6 +61,8 @@ class Blocks(Strict):
 
     chunks: list[list[Block]]
     """The blocks of each chunk of the model, in the order of the forward pass."""
+    stages: list[list[int]]
+    """The chunks that each stage holds."""
     message_bytes: int
     """Bytes of the message of one micro-batch from a rank of a stage to one of the next."""
 

@@ -20,8 +20,7 @@ from syncline.quantity import percent, time
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from syncline.estimate import Job
-    from syncline.jobs.blocks import Block
+    from syncline.jobs.blocks import Block, Blocks
     from syncline.jobs.estimation import Estimate
 
 SLOWER = 0.03
@@ -51,8 +50,8 @@ class SlowestStage:
     """The job."""
     stage: int
     """Its number, from 0."""
-    chunks: Sequence[Sequence[Block]]
-    """Blocks of all chunks of the model."""
+    blocks: Blocks
+    """Its blocks."""
 
     @property
     def others_s(self) -> float:
@@ -71,10 +70,10 @@ class SlowestStage:
         Layers move one by one from the longest chunk of the slowest stage to the shortest one of the fastest stage, as
         long as that shortens the step.
         """
-        best = self.found
-        chunks, counts = self.chunks, [_layers(chunk) for chunk in self.chunks]
+        best, detailed = self.found, self.blocks
+        counts = [_layers(chunk) for chunk in detailed.chunks]
         for _ in range(self.found.job.architecture.layers):
-            moved = _moved(best, chunks, counts)
+            moved = _moved(best, detailed, counts)
             if moved is None:
                 break
             job = replace(best.job, job=best.job.job.changed(split="even", chunk_layers=moved))
@@ -84,10 +83,10 @@ class SlowestStage:
                 break
             if other.step_s >= best.step_s or (self.found.fits and not other.fits):
                 break
-            best, chunks, counts = other, blocks(job).chunks, moved
+            best, detailed, counts = other, blocks(job), moved
         if best.step_s > (1 - LEAST) * self.found.step_s:
             return None
-        return Layout(tuple(_layers(chunk) for chunk in chunks), best)
+        return Layout(tuple(counts), best)
 
     @property
     def said(self) -> str:
@@ -115,8 +114,8 @@ class SlowestStage:
 
     def _why(self) -> str:
         """The reasons that explain most of the difference, the largest one first."""
-        job, stages = self.found.job.job, range(len(self.found.stages_s))
-        held = [[block for chunk in _held(job, stage) for block in self.chunks[chunk]] for stage in stages]
+        stages = range(len(self.found.stages_s))
+        held = [[block for chunk in of_stage for block in self.blocks.chunks[chunk]] for of_stage in self.blocks.stages]
         layers = [[_seconds(block) for block in of_stage if block.kind == "layer"] for of_stage in held]
         outputs = [sum(_seconds(block) for block in of_stage if block.kind == "output") for of_stage in held]
         mine, rest = self.stage, [stage for stage in stages if stage != self.stage]
@@ -153,7 +152,7 @@ def slowest_stage(found: Estimate) -> SlowestStage | None:
     as_slow = sum(each >= (1 - _AS_SLOW) * times[stage] for each in times)
     if as_slow > 1 and 2 * as_slow >= len(times):
         return None
-    slowest = SlowestStage(found, stage, blocks(found.job).chunks)
+    slowest = SlowestStage(found, stage, blocks(found.job))
     return slowest if slowest.slower >= SLOWER else None
 
 
@@ -167,26 +166,17 @@ def _seconds(block: Block) -> float:
     return sum(share.forward_s + share.input_s + share.weight_s for share in shares)
 
 
-def _held(job: Job, stage: int) -> list[int]:
-    """The chunks of the model that a stage has."""
-    if job.schedule == "dualpipe":
-        return [stage, job.pipeline - 1 - stage]
-    if job.schedule in ("zb-v", "dualpipe-v"):
-        return [stage, 2 * job.pipeline - 1 - stage]
-    return list(range(stage, job.pipeline * job.virtual_stages, job.pipeline))
-
-
-def _moved(found: Estimate, chunks: Sequence[Sequence[Block]], counts: Sequence[int]) -> list[int] | None:
+def _moved(found: Estimate, detailed: Blocks, counts: Sequence[int]) -> list[int] | None:
     """Layers of chunks with one moved from the slowest stage to the fastest one; None if it has none."""
-    job, times = found.job.job, found.stages_s
+    times = found.stages_s
     slow = max(range(len(times)), key=lambda stage: times[stage])
     fast = min(range(len(times)), key=lambda stage: times[stage])
-    length = [sum(map(_seconds, chunk)) for chunk in chunks]
-    sources = [chunk for chunk in _held(job, slow) if counts[chunk] > 0]
+    length = [sum(map(_seconds, chunk)) for chunk in detailed.chunks]
+    sources = [chunk for chunk in detailed.stages[slow] if counts[chunk] > 0]
     if not sources or slow == fast:
         return None
     source = max(sources, key=lambda chunk: length[chunk])
-    target = min(_held(job, fast), key=lambda chunk: length[chunk])
+    target = min(detailed.stages[fast], key=lambda chunk: length[chunk])
     moved = list(counts)
     moved[source] -= 1
     moved[target] += 1

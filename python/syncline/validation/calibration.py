@@ -244,8 +244,7 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
         errors = jobs.errors() if without is None and only is None else (None, None)
         constants = jobs.constants(without)
         if calibration.like:
-            own = calibration.start.model_dump(exclude_unset=True)
-            constants = sets[calibration.like].constants.model_copy(update=own)
+            constants = _alike(calibration, sets[calibration.like].constants)
         sets[name] = ConstantSet(
             frameworks=list(calibration.frameworks),
             accelerators=list(calibration.accelerators),
@@ -257,6 +256,11 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
             expert_errors=errors[1],
         )
     return sets if only is None else {only: sets[only]}
+
+
+def _alike(calibration: Calibration, constants: Software) -> Software:
+    """The constants of a set that is like another one, which has ``constants``."""
+    return constants.model_copy(update=calibration.start.model_dump(exclude_unset=True))
 
 
 def _source(calibration: Calibration) -> str:
@@ -375,9 +379,10 @@ def held_out(
     """A predictor that fits each set in ``names`` again for each model of its rows, without the rows of that model.
 
     Rows that did not calibrate one of these sets are predicted with ``sets``, but for pretraining of a model with
-    experts of which other rows did: these are left out, too. Constants for which no other model has rows are those
-    before a fit or, if ``known``, those of ``sets``, which may have seen that model. ``made`` keeps constants for
-    another predictor of the same rows: by set and model, and whether some are those of ``sets``.
+    experts of which other rows did, also those of a set that theirs is like: these are left out, too. Constants for
+    which no other model has rows are those before a fit or, if ``known``, those of ``sets``, which may have seen that
+    model. ``made`` keeps constants for another predictor of the same rows: by set and model, and whether some are those
+    of ``sets``.
     """
     plain = predictor(sets)
     jobs = {name: _Jobs.of(CALIBRATIONS[name], rows) for name in names}
@@ -385,18 +390,21 @@ def held_out(
     made = {} if made is None else made
 
     def predict(run: Run, model: Architecture, cluster: Cluster) -> Prediction:
-        name = stacks.choose(sets, run.framework or "megatron", cluster.accelerator)
-        if name is None or name not in names:
+        chosen = stacks.choose(sets, run.framework or "megatron", cluster.accelerator)
+        if chosen is None:
             return plain(run, model, cluster)
-        framework = CALIBRATIONS[name].frameworks[0]
-        sibling = run.task == "pretrain" and run.framework == framework and run.model in siblings[name]
+        own, name = CALIBRATIONS[chosen], CALIBRATIONS[chosen].like or chosen
+        if name not in names:
+            return plain(run, model, cluster)
+        sibling = run.task == "pretrain" and run.framework == own.frameworks[0] and run.model in siblings[name]
         if not sibling and not _counts(CALIBRATIONS[name], run):
             return plain(run, model, cluster)
         lacking = known and jobs[name].lacks(run.model)
         key = name, run.model, lacking
         if key not in made:
             made[key] = jobs[name].constants(run.model, sets[name].constants if lacking else None)
-        return predicted(run, cluster, estimator(run, model, cluster), made[key])
+        constants = _alike(own, made[key]) if own.like else made[key]
+        return predicted(run, cluster, estimator(run, model, cluster), constants)
 
     return predict
 

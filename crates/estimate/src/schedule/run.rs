@@ -170,8 +170,7 @@ pub fn timeline(job: &Job, chunks: &[ChunkTimes], message_s: f64) -> Vec<Vec<Tim
     found
 }
 
-/// The micro-batches of a job, at most `each` for each stage: an even number, as both ways
-/// need.
+/// The micro-batches of a job, at most `each` for each stage: an even number, as both ways need.
 const fn shortened(job: &Job, each: u32) -> u32 {
     let most = 2 * each * job.pipeline.div_ceil(2);
     if job.micro_batches < most { job.micro_batches } else { most + job.micro_batches % 2 }

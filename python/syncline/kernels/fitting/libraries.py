@@ -15,6 +15,8 @@ from typing import Any
 _HOPPER_OVER_AMPERE = (132 * 1830) / (108 * 1410)
 """Multiprocessors and clock of an H100 over those of an A100 (NVIDIA's white papers on both, 2020 and 2022)."""
 _CUDNN = "NVIDIA/cudnn-frontend, benchmark/sdpa_benchmark_training/results"
+_ON_H200 = f"{_CUDNN}/h200_919_only_cudnn"
+_ON_GB200, _ON_GB300 = (f"{_CUDNN}, on a {each} with cuDNN 9.22" for each in ("GB200", "GB300"))
 _SKIPS_NO_WINDOW = {"masked": "window"}
 """The backward pass in 8 bits computes what lies beyond the window: its time grows with the square of the sequence."""
 _SKIPS_NOTHING = {"masked": "all"}
@@ -25,19 +27,19 @@ _BLACKWELL_ULTRA: dict[str, dict[str, dict[str, Any]]] = {
         "cudnn": {
             "heads": [[128, 1.545, 1.156], [160, 1.404, 0.943]],
             "windowed": [[64, 1.42, 1.631]],
-            "source": f"{_CUDNN}, on a GB300 with cuDNN 9.22",
+            "source": _ON_GB300,
         },
     },
     "fp8": {
         "cudnn": {
             "heads": [[64, 1.607, 1.098], [128, 1.898, 1.089], [160, 1.898, 1.301]],
             **_SKIPS_NO_WINDOW,
-            "source": f"{_CUDNN}, on a GB300 with cuDNN 9.22",
+            "source": _ON_GB300,
         },
         "cudnn-mxfp8": {
             "heads": [[64, 1.529, 0.864], [128, 1.69, 0.88], [160, 1.717, 0.994]],
             **_SKIPS_NO_WINDOW,
-            "source": f"{_CUDNN}, on a GB300 with cuDNN 9.22",
+            "source": _ON_GB300,
         },
     },
 }
@@ -70,14 +72,14 @@ LIBRARIES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
                 "windowed": [[64, 1.284, 1.098]],
                 "source": "heads of 128: measured with PyTorch 2.11 and CUDA 13.0 on an H100 SXM, 610 TFLOP/s forward "
                 "and 520 backward (causal, long sequences), where the measured kernels reach 513; others: "
-                f"{_CUDNN}/h200_919_only_cudnn, which has 1.216 and 0.992 for heads of 128",
+                f"{_ON_H200}, which has 1.216 and 0.992 for heads of 128",
             },
         },
         "fp8": {
             "cudnn": {
                 "heads": [[128, 1.458, 1.17]],
                 **_SKIPS_NOTHING,
-                "source": f"{_CUDNN}/h200_919_only_cudnn",
+                "source": _ON_H200,
             },
         },
     },
@@ -86,19 +88,19 @@ LIBRARIES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "cudnn": {
                 "heads": [[128, 1.472, 1.193], [160, 1.346, 0.967]],
                 "windowed": [[64, 1.463, 1.662]],
-                "source": f"{_CUDNN}, on a GB200 with cuDNN 9.22",
+                "source": _ON_GB200,
             },
         },
         "fp8": {
             "cudnn": {
                 "heads": [[64, 1.487, 1.116], [128, 1.596, 1.075], [160, 1.653, 1.275]],
                 **_SKIPS_NO_WINDOW,
-                "source": f"{_CUDNN}, on a GB200 with cuDNN 9.22",
+                "source": _ON_GB200,
             },
             "cudnn-mxfp8": {
                 "heads": [[64, 1.378, 0.929], [128, 1.49, 0.956], [160, 1.53, 1.02]],
                 **_SKIPS_NO_WINDOW,
-                "source": f"{_CUDNN}, on a GB200 with cuDNN 9.22",
+                "source": _ON_GB200,
             },
         },
     },
