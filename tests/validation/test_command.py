@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from syncline.cli.commands.validate_runs import RunsOptions, runs
+from syncline.cli.commands.validate_runs import RunsOptions, constants, runs
 from syncline.errors import ExitStatus, SynclineError
 from tests.validation.rows import FOLDER, at_forty_percent, write
 
@@ -77,3 +77,10 @@ def test_rows_anywhere_have_the_models_of_the_package(tmp_path, monkeypatch, cap
     (tmp_path / "models.yaml").unlink()
     with pytest.raises(SynclineError, match=r"describe it in a file models.yaml beside the rows"):
         runs(RunsOptions(file=write(tmp_path, model="zzz")), at_forty_percent)
+
+
+def test_constants_need_rows_that_may_calibrate_them(tmp_path):
+    with pytest.raises(SynclineError) as raised:
+        constants(write(tmp_path), (tmp_path / "out.yaml").as_posix(), force=False, quiet=True)
+    (found,) = raised.value.diagnostics
+    assert found["help"] == "write one of a100, fsdp, h100, nanotron into the column `calibrates`"

@@ -14,7 +14,7 @@ from syncline.validation.folder import Remarks, load, read_outliers
 from syncline.validation.groups import SETS, SOURCES
 from syncline.validation.kept import recorded, worse
 from syncline.validation.runs import Excluded, read_runs
-from syncline.validation.screen import screen
+from syncline.validation.screen import FEW, screen
 from tests.validation.rows import FOLDER, outcome, write
 
 VTRAIN = {
@@ -89,6 +89,33 @@ def test_the_screen_has_every_figure():
         assert part in text
 
 
+def test_the_screen_lists_few_rows_and_nothing_empty():
+    found = validated([outcome(6.0, 90 * 2**30, id="ours"), outcome(None, id="other")])
+    text = " ".join(as_text(screen(found, 80), 80).split())
+    assert "Rows of your own have no bars." in text
+    assert "ours llama3-8b 16 5 s 6 s +20.0 % 90 GiB, too much" in text
+    assert "fitted to" not in text
+    assert "A bar is" not in text
+    many = validated([outcome(6.0, id=f"ours-{number}") for number in range(FEW + 1)])
+    assert "ours-3" not in as_text(screen(many, 80), 80)
+
+
+def test_json_has_every_row_with_its_prediction():
+    (first, second) = validated([outcome(6.0, 30 * 2**30, memory_gib=40.0), outcome(None, id="r")]).as_dict()["rows"]
+    assert first == {
+        "id": "a",
+        "measured_s": 5.0,
+        "predicted_s": 6.0,
+        "error": pytest.approx(0.2),
+        "measured_memory_bytes": 40 * 2**30,
+        "predicted_memory_bytes": 30 * 2**30,
+        "memory_error": pytest.approx(-0.25),
+        "ran": None,
+        "fits": True,
+    }
+    assert (second["predicted_s"], second["error"], second["fits"]) == (None, None, None)
+
+
 def test_json_has_every_row_that_is_not_used():
     found = validated(
         [*vtrain(0.4), outcome(None, id="r")], [Excluded("b", "nemo", "t5-3b", "no batch is published")]
@@ -122,7 +149,7 @@ def test_figures_that_get_worse_are_named():
 def test_fewer_rows_are_worse():
     before = recorded(validated(vtrain(0.02, 0.02)))
     assert worse(recorded(validated(vtrain(0.02))), before) == ["vtrain: rows is 1; it was 2"]
-    assert worse(recorded(validated([outcome(1.0)])), before)[0] == "vtrain: rows is missing; it was 2"
+    assert worse(recorded(validated([outcome(1.0)])), before)[0] == "vtrain is missing"
     refused = recorded(validated([*vtrain(0.02), outcome(None, **VTRAIN)]))
     assert worse(refused, before) == ["vtrain: refused is 1; it was 0"]
 

@@ -56,6 +56,14 @@ def test_an_unknown_column_is_named_with_the_nearest(tmp_path):
     assert found["nearest"] == "micro_batch"
 
 
+@pytest.mark.parametrize(("separator", "called"), [(";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")])
+def test_other_separators_than_commas_are_named_once(tmp_path, separator, called):
+    path = tmp_path / "runs.csv"
+    path.write_text(separator.join(("id", "model", "gpus")) + "\n", "utf-8")
+    (found,) = problems(path.as_posix())
+    assert (found["message"], found["allowed"]) == (f"{called} separate the columns", "commas")
+
+
 def test_the_place_of_a_cell_behind_a_quoted_one_is_right(tmp_path):
     path = tmp_path / "runs.csv"
     path.write_text(

@@ -103,8 +103,14 @@ def read_rows(path: str, form: Form) -> tuple[list[Node], Mark, list[Diagnostic]
     return found, start, problems
 
 
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+
 def _header(row: list[str], mark: Mark, form: Form) -> list[str]:
     names = [cell.strip() for cell in row]
+    for separator, called in _SEPARATORS.items():
+        if len(names) == 1 and sum(each.strip() in form.columns for each in names[0].split(separator)) > 1:
+            raise_errors(error(Code.BAD_SYNTAX, f"{called} separate the columns", mark=mark, allowed="commas"))
     problems = [
         error(
             Code.UNKNOWN_KEY,

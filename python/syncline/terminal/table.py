@@ -9,7 +9,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rich.console import Console, ConsoleOptions, RenderResult
 
@@ -63,4 +63,16 @@ def of_numbers(*headings: str, spare: Iterable[str] = ()) -> Bare:
     table = bare(spare)
     for index, heading in enumerate(headings):
         table.add_column(heading, justify="left" if index == 0 else "right", overflow="fold", no_wrap=index > 0)
+    return table
+
+
+def of_columns(columns: Mapping[str, Sequence[str]], spare: Iterable[str] = (), bold: Sequence[bool] = ()) -> Bare:
+    """A table of columns by their headings, without those that have no text. The first one is text, others are numbers.
+
+    ``bold`` says which rows are.
+    """
+    kept = {heading: cells for heading, cells in columns.items() if any(cells)}
+    table = of_numbers(*kept, spare=spare)
+    for number, row in enumerate(zip(*kept.values(), strict=True)):
+        table.add_row(*row, style="bold" if bold and bold[number] else None)
     return table

@@ -110,6 +110,7 @@ class Validation:
                 }
                 for each in self.outliers
             ],
+            "rows": [_row(each) for each in self.outcomes],
             "refused": [{"id": each.run.id, "reason": each.refused} for each in self.outcomes if each.refused],
             "excluded": [{"id": each.id, "reason": each.reason} for each in self.excluded],
         }
@@ -171,6 +172,21 @@ def _of(name: str, title: str, rows: Sequence[Outcome], bar: Bar | None = None) 
         # A row that is refused cannot keep a bar.
         missed=tuple([*missed, "refused"] if bar is not None and refused else missed),
     )
+
+
+def _row(found: Outcome) -> dict[str, Any]:
+    predicted = found.prediction
+    return {
+        "id": found.run.id,
+        "measured_s": found.run.step_s,
+        "predicted_s": None if predicted is None else predicted.step_s,
+        "error": found.error,
+        "measured_memory_bytes": found.run.memory_bytes,
+        "predicted_memory_bytes": None if predicted is None else predicted.memory_bytes,
+        "memory_error": found.memory_error,
+        "ran": found.ran,
+        "fits": found.fits,
+    }
 
 
 def _spread(found: Spread | None) -> dict[str, Any] | None:

@@ -49,8 +49,11 @@ def worse(now: str, before: str) -> list[str]:
     new, old = json.loads(now), json.loads(before)
     found: list[str] = []
     for name, numbers in old.items():
+        if name not in new:
+            found.append(f"{name} is missing")
+            continue
         for key, value in numbers.items():
-            found += _worse(f"{name}: {key}", key, new.get(name, {}).get(key), value)
+            found += _worse(f"{name}: {key}", key, new[name].get(key), value)
     return found
 
 

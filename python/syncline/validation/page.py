@@ -10,7 +10,7 @@ from syncline.quantity import percent
 from syncline.validation.drawing import scatter
 from syncline.validation.groups import GROUPS, grouped
 from syncline.validation.groups import group as group_of
-from syncline.validation.screen import answer, fits_text, remark, sets_text
+from syncline.validation.screen import FEW, answer, fits_text, remark, row_columns, sets_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -82,6 +82,9 @@ def _parts(found: Validation) -> Iterator[str]:
     )
     yield _section("Scatter plots", _PLOTS + f'<div class="plots">{plots}</div>')
     yield _section("Sources", _figures(found.sources, "source"))
+    if len(found.outcomes) <= FEW:
+        columns = row_columns(found.outcomes)
+        yield _section("Rows", _table(tuple(columns), zip(*columns.values(), strict=True)))
     if found.cells:
         yield _section("Fastest configurations", _CELLS + _cells(found))
     yield _section("Outliers", _OUTLIERS + _outliers(found))

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from syncline.quantity import counted, percent
+from syncline.quantity import counted, memory, percent, time
 from syncline.terminal.prose import lines
-from syncline.terminal.table import of_numbers
+from syncline.terminal.table import of_columns
 from syncline.validation.groups import MEMORY, SETS, group
 
 if TYPE_CHECKING:
@@ -18,16 +18,17 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from syncline.validation.figures import Figures, Outlier, Validation
-    from syncline.validation.outcome import Fits, Spread
+    from syncline.validation.outcome import Fits, Outcome, Spread
 
 LISTED = 20
 """Most remarks about outliers that are listed."""
 
+FEW = 40
+"""Most rows that are listed one by one."""
 
-_LEGEND = (
-    "Errors are |predicted / measured - 1| of the time of a step; p90 is the 90th percentile. A bar is the largest "
-    "error that a group may have; groups in bold miss one."
-)
+
+_ERRORS = "Errors are |predicted / measured - 1| of the time of a step; p90 is the 90th percentile."
+_BARS = "A bar is the largest error that a group may have; groups in bold miss one."
 
 
 def screen(found: Validation, width: int) -> RenderableType:
@@ -47,7 +48,9 @@ def answer(found: Validation) -> str:
             by_title.setdefault(_title(found, name), []).append(bar)
         missed = "; ".join(f"{title}: {', '.join(bars)}" for title, bars in by_title.items())
         return f"{said} {counted(len(found.missed), 'bar')} missed. {missed}."
-    return f"{said} All bars are kept."
+    if any(each.bar is not None for each in found.groups):
+        return f"{said} All bars are kept."
+    return f"{said} Rows of your own have no bars."
 
 
 def _title(found: Validation, name: str) -> str:
@@ -77,11 +80,15 @@ def fits_text(fits: Fits | None) -> str:
 def _parts(found: Validation, width: int) -> Iterator[RenderableType]:
     yield Text(lines(answer(found), width), "bold")
     yield ""
-    yield Text(lines(_LEGEND, width), "dim")
+    bars = any(each.bar is not None for each in found.groups)
+    yield Text(lines(f"{_ERRORS} {_BARS}" if bars else _ERRORS, width), "dim")
     yield ""
     yield _table(found.groups, "group", bars=True)
     yield ""
     yield _table(found.sources, "source", bars=False)
+    if len(found.outcomes) <= FEW:
+        yield ""
+        yield _rows(found.outcomes)
     if found.memory is not None or found.memory_fits is not None:
         yield ""
         yield Text(lines(_memory(found.memory, found.memory_fits), width))
@@ -109,19 +116,47 @@ def _parts(found: Validation, width: int) -> Iterator[RenderableType]:
 
 
 def _table(figures: Sequence[Figures], heading: str, *, bars: bool) -> Table:
-    table = of_numbers(
-        *(heading, "rows", "median", "mean", "p90", "largest", "memory", "fits right", "fits wrong", "fitted to"),
-        *(["bars in %"] if bars else []),
-        spare=("fits wrong", "fits right", "memory", "fitted to", "bars in %"),
-    )
-    for each in figures:
-        step = ["", "", "", ""] if each.step is None else [percent(getattr(each.step, key)) for key in _KEYS]
-        fits = ["", ""] if each.fits is None else [str(each.fits.right), str(each.fits.wrong)]
-        memory = "" if each.memory is None else percent(each.memory.median)
-        used = sets_text(each)
-        row = [each.title, str(each.rows), *step, memory, *fits, used]
-        table.add_row(*row, *([bar_text(each)] if bars else []), style="bold" if each.missed else None)
-    return table
+    columns: dict[str, list[str]] = {heading: [each.title for each in figures]}
+    columns["rows"] = [str(each.rows) for each in figures]
+    for key in _KEYS:
+        columns[key] = ["" if each.step is None else percent(getattr(each.step, key)) for each in figures]
+    columns["memory"] = ["" if each.memory is None else percent(each.memory.median) for each in figures]
+    columns["fits right"] = ["" if each.fits is None else str(each.fits.right) for each in figures]
+    columns["fits wrong"] = ["" if each.fits is None else str(each.fits.wrong) for each in figures]
+    columns["fitted to"] = [sets_text(each) for each in figures]
+    if bars:
+        columns["bars in %"] = [bar_text(each) for each in figures]
+    spare = ("fits wrong", "fits right", "memory", "fitted to", "bars in %")
+    return of_columns(columns, spare, bold=[bool(each.missed) for each in figures])
+
+
+def row_columns(outcomes: Sequence[Outcome]) -> dict[str, list[str]]:
+    """A table of rows with their predictions, as columns by their headings; columns without a cell are left out."""
+    made = {
+        "row": [each.run.id for each in outcomes],
+        "model": [each.run.model for each in outcomes],
+        "GPUs": [f"{each.run.gpus:,}" for each in outcomes],
+        "measured": ["" if each.run.step_s is None else time(each.run.step_s) for each in outcomes],
+        "predicted": ["" if each.prediction is None else time(each.prediction.step_s) for each in outcomes],
+        "error": [_signed(each.error) for each in outcomes],
+        "memory": ["" if each.run.memory_bytes is None else memory(each.run.memory_bytes) for each in outcomes],
+        "predicted memory": [_predicted_memory(each) for each in outcomes],
+    }
+    return {heading: cells for heading, cells in made.items() if any(cells)}
+
+
+def _predicted_memory(outcome: Outcome) -> str:
+    found = None if outcome.prediction is None else outcome.prediction.memory_bytes
+    said = "" if found is None else memory(found)
+    return f"{said}, too much" if outcome.fits is False else said
+
+
+def _signed(error: float | None) -> str:
+    return "" if error is None else f"{100 * error:+.1f} %"
+
+
+def _rows(outcomes: Sequence[Outcome]) -> Table:
+    return of_columns(row_columns(outcomes), ("GPUs", "memory", "model", "predicted memory"))
 
 
 _KEYS = ("median", "mean", "p90", "largest")

@@ -104,8 +104,8 @@ def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
     require_writable(out, force=force)
     sets = calibrated(load(file).rows)
     if not any(each.rows for each in sets.values()):
-        names = sorted({each.rows for each in CALIBRATIONS.values()})
-        message, help = "no row may calibrate constants", f"write {' or '.join(names)} into the column `calibrates`"
+        names = ", ".join(sorted({each.rows for each in CALIBRATIONS.values() if each.rows}))
+        message, help = "no row may calibrate constants", f"write one of {names} into the column `calibrates`"
         raise_errors(error(Code.BAD_VALUE, message, help=help))
     try:
         save(sets, out)
