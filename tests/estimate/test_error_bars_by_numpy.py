@@ -13,7 +13,8 @@ import pytest
 
 from syncline.estimate import ErrorBar, shipped
 from syncline.validation import load
-from syncline.validation.calibration import CALIBRATIONS, held_out
+from syncline.validation.calibrated import held_out
+from syncline.validation.calibration import CALIBRATIONS
 from syncline.validation.outcome import Spread
 from tests.validation.rows import FOLDER
 

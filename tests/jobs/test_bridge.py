@@ -14,7 +14,8 @@ from syncline.estimate import model_text
 from syncline.input.dump import dump
 from syncline.jobs import estimate, read_job
 from syncline.jobs.bridge.conversion import convert_bridge
-from syncline.jobs.bridge.mapping import RECIPES, keys
+from syncline.jobs.bridge.mapping import keys
+from syncline.jobs.bridge.mapping.precision import RECIPES
 from syncline.jobs.converted import NOT_MODELLED, WITHOUT_EFFECT
 from syncline.jobs.megatron.conversion import convert_megatron
 from syncline.models.architectures import named

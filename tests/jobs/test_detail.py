@@ -10,7 +10,7 @@ import pytest
 from syncline.design.parallel import Request, search
 from syncline.estimate import Job, machine
 from syncline.jobs import TrainingJob, estimate
-from syncline.jobs.charts import lines, tiers
+from syncline.jobs.charts.step import exposed_by_tier, lines
 from syncline.jobs.detail import detail
 from syncline.models.hugging_face.architecture import architecture
 
@@ -190,7 +190,7 @@ def test_kernels_have_names_of_their_own(config):
 def test_what_is_exposed_is_divided_among_tiers():
     for job in jobs(every=43):
         found = estimate(job)
-        for part, by_tier in tiers(found, detail(job)).items():
+        for part, by_tier in exposed_by_tier(found, detail(job)).items():
             assert sum(by_tier.values()) == pytest.approx(found.parts[part])
             assert set(by_tier) <= {"NVLink", "network"}
 

@@ -15,7 +15,8 @@ from syncline.jobs import estimate, read_job
 from syncline.jobs.converted import AS_ASKED, NOT_MODELLED, REPEATED, WITHOUT_EFFECT
 from syncline.jobs.keys import read_keys
 from syncline.jobs.torchtitan.conversion import FILE, convert_torchtitan
-from syncline.jobs.torchtitan.mapping import MODELS, SCHEDULES
+from syncline.jobs.torchtitan.mapping.model import MODELS
+from syncline.jobs.torchtitan.mapping.stages import SCHEDULES
 from syncline.models.architectures import named
 from syncline.validation import estimates, load
 from syncline.validation.folder import RUNS

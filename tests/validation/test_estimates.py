@@ -16,8 +16,10 @@ from tests.validation.rows import CLUSTERS, FOLDER, GOOD, MODELS, row, write
 
 pytest.importorskip("scipy")
 
-from syncline.validation.calibration import CALIBRATIONS, EXPERTS, calibrated, fit, held_out
+from syncline.validation.calibrated import calibrated, held_out
+from syncline.validation.calibration import CALIBRATIONS, EXPERTS
 from syncline.validation.checks import SETS
+from syncline.validation.least_squares import fit
 from syncline.validation.runs import Run
 
 

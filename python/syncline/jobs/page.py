@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from syncline import _core
 from syncline.estimate.error_bars import sentences
 from syncline.estimate.screen import COMMUNICATION, WHY, around, exposed, many, setting
-from syncline.jobs.charts import all_of, lines, tiers
+from syncline.jobs.charts import all_charts
+from syncline.jobs.charts.step import exposed_by_tier, lines
 from syncline.jobs.detail import detail
 from syncline.jobs.screen import host_sentence
 from syncline.jobs.slowest_stage import slowest_stage
@@ -59,7 +60,7 @@ def page(found: Estimate, more: More | None = None, better: Sequence[Faster] = (
         found, [(setting(each.key, each.value), each.estimate.step_s, each.estimate.memory_bytes) for each in better]
     )
     inside = detail(found.job)
-    job = all_of(found, inside)
+    job = all_charts(found, inside)
     charts = [*more.charts, *job]
     before = [*([] if changed is None or found.fits else [changed]), *more.sections]
     after = [*([] if changed is None or not found.fits else [changed])]
@@ -196,7 +197,7 @@ def _figures(found: Estimate, more: More) -> Iterator[str]:
 
 def _waits(found: Estimate, inside: Detail) -> str:
     rows = []
-    for part, by_tier in tiers(found, inside).items():
+    for part, by_tier in exposed_by_tier(found, inside).items():
         whole = {
             tier: sum(each.seconds for each in inside.communication if (each.part, each.tier) == (part, tier))
             for tier in by_tier

@@ -180,6 +180,10 @@ class Settings:
         """How settings are written; empty if all are absent."""
         return ", ".join(self.found[name].said for name in names if name in self.found)
 
+    def default_note(self, *names: str) -> str:
+        """The note of a key whose default counts because these settings are all absent; empty if one is there."""
+        return "" if self.said(*names) else f"default of {self.software}"
+
     def put(self, path: str, value: Any, *names: str, note: str = "", mark: Mark | None = None) -> None:
         """Sets a key of the job file by these settings; ``note`` says more, or what counts if all are absent."""
         self.used.update(names)

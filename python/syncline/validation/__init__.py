@@ -6,7 +6,9 @@
 - :mod:`~syncline.validation.folder`: reads all of these;
 - :mod:`~syncline.validation.prediction`: what a predictor is, and calibration with a model left out;
 - :mod:`~syncline.validation.estimates`: the predictor that estimates steps;
-- :mod:`~syncline.validation.calibration`: fits its constants of software to rows;
+- :mod:`~syncline.validation.calibration`: which of its constants of software are fitted, and to which rows;
+- :mod:`~syncline.validation.calibrated`: fits them, to all rows or with a model left out, by
+  :mod:`~syncline.validation.least_squares`;
 - :mod:`~syncline.validation.outcome`: rows with predictions, errors, and how often fits were predicted right;
 - :mod:`~syncline.validation.groups`: groups of rows, and their bars;
 - :mod:`~syncline.validation.cells`: whether the fastest configuration is found;

@@ -99,7 +99,8 @@ def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
     """Fits the constants of training software to measured runs, and writes them; returns the exit status."""
     from syncline.estimate.software import save
     from syncline.validation import load
-    from syncline.validation.calibration import CALIBRATIONS, calibrated
+    from syncline.validation.calibrated import calibrated
+    from syncline.validation.calibration import CALIBRATIONS
 
     require_writable(out, force=force)
     sets = calibrated(load(file).rows)
@@ -121,7 +122,7 @@ def constants(file: str | None, out: str, *, force: bool, quiet: bool) -> int:
 
 def _predictor(rows: Sequence[Row], made: Made, *, held_out: bool) -> Predict:
     from syncline.estimate import shipped
-    from syncline.validation.calibration import held_out as left_out
+    from syncline.validation.calibrated import held_out as left_out
     from syncline.validation.estimates import predictor
 
     # A file of one's own may have rows of one model alone.
@@ -131,7 +132,8 @@ def _predictor(rows: Sequence[Row], made: Made, *, held_out: bool) -> Predict:
 def _unseen(rows: Sequence[Row], made: Made) -> Predict:
     """The predictor of which error bars are made: no constant has seen the model of a row."""
     from syncline.estimate import shipped
-    from syncline.validation.calibration import CALIBRATIONS, held_out
+    from syncline.validation.calibrated import held_out
+    from syncline.validation.calibration import CALIBRATIONS
 
     return held_out(rows, shipped(), CALIBRATIONS, made)
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
 from syncline.input.problem import error
-from syncline.jobs.bridge.mapping import DEGREES, RANK, SPELLED, adapted, keys, megatron, recipe
+from syncline.jobs.bridge.mapping import SPELLED, keys, megatron
+from syncline.jobs.bridge.mapping.adapters import adapters
+from syncline.jobs.bridge.mapping.recipes import DEGREES, recipe
 from syncline.jobs.converted import Converted, convert
 from syncline.jobs.given import Given
 from syncline.jobs.keys import known
@@ -46,12 +48,11 @@ def convert_bridge(
     settings = Settings(megatron(given), "Megatron-Bridge", SPELLED)
     options = Given.of(accelerator, gpus, vocab=vocab, model=model)
     map_settings(settings, options)
+    experts = options.architecture is not None and options.architecture.experts is not None
     if any(name.startswith("peft.") and not each.off for name, each in found.found.items()):
-        said = given.said("peft.dim") or f"default of Megatron-Bridge: {RANK}"
-        settings.put("lora", given.whole("peft.dim", RANK), note=said)
-        adapted(given, settings, experts=options.architecture is not None and options.architecture.experts is not None)
+        adapters(given, settings, experts=experts)
     if overrides:
-        _note_degrees(given, settings, options)
+        _note_degrees(given, settings, experts=experts)
     problems = [*found.problems, *given.problems]
     if gpus is None:
         problems.append(
@@ -67,9 +68,8 @@ def convert_bridge(
     return convert(Path(path).stem, Path(path).name, settings, found.left_out(given), problems, mapped=mapped)
 
 
-def _note_degrees(given: Settings, settings: Settings, options: Given) -> None:
+def _note_degrees(given: Settings, settings: Settings, *, experts: bool) -> None:
     """Says which degrees of parallelism the file does not have, though its recipe may."""
-    experts = options.architecture is not None and options.architecture.experts is not None
     degrees = DEGREES if experts else DEGREES[:-1]
     if absent := [each.removeprefix("model.") for each in degrees if not given.has(each)]:
         settings.warnings.append(f"absent degrees count as 1, whatever the recipe says: {', '.join(absent)}")
