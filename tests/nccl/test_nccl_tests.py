@@ -188,3 +188,27 @@ def test_steps_may_be_bytes(tmp_path):
 def test_rows_alone_say_nothing_about_the_end(tmp_path):
     row = "     1048576        262144   float    45.10   23.25   23.25  0e+00    44.00   23.83   23.83  0e+00\n"
     assert not warnings(tmp_path, row, operation="all_reduce", gpus=8)
+
+
+def test_times_of_different_gpus_are_an_error(tmp_path):
+    a100 = output("all_reduce_perf", 4).replace("H100 80GB HBM3", "A100-SXM4-80GB")
+    file = tmp_path / "tests.txt"
+    file.write_text(output("all_reduce_perf", 8) + a100, "utf-8")
+    with pytest.raises(SynclineError, match="different GPUs") as raised:
+        nccl_tests.read_all([str(file)])
+    assert raised.value.diagnostics[0]["found"] == "NVIDIA H100 80GB HBM3, NVIDIA A100-SXM4-80GB"
+    lines = output("all_reduce_perf", 2).splitlines()
+    lines[5] = lines[5].replace("H100 80GB HBM3", "A100-SXM4-80GB")
+    with pytest.raises(SynclineError, match="different GPUs") as raised:
+        read(tmp_path, "\n".join(lines))
+    assert raised.value.diagnostics[0]["place"]["line"] == 6
+
+
+def test_a_test_that_failed_at_once_is_named(tmp_path):
+    heading = output("all_reduce_perf", 2).splitlines()[:10]
+    text = "\n".join(
+        [*heading, "node0: Test NCCL failure common.cu:961 'unhandled cuda error'", " .. node0 pid 4000: Test failure"]
+    )
+    with pytest.raises(SynclineError, match="ended with an error before its first time") as raised:
+        read(tmp_path, text)
+    assert raised.value.diagnostics[0]["place"]["line"] == 11

@@ -5,7 +5,6 @@ What goes with it: SHARP in the fabric, and a framework's kernels for small all-
 
 from __future__ import annotations
 
-import re
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,8 @@ from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
 from syncline.nccl import experts, load, names, shots
+from syncline.nccl.generations import GENERATIONS, generation
+from syncline.nccl.generations import accelerators as accelerators_in
 from syncline.nccl.machine import InNode, to_core
 
 if TYPE_CHECKING:
@@ -31,9 +32,7 @@ _NEED_NCCL = (_SHARP, _CUSTOM, _DEEPEP)
 KEYS = ("nccl", *_NEED_NCCL)
 """Keys of ``collectives`` that become its resolved ``nccl``."""
 
-_GENERATIONS = (("V100",), ("A100",), ("H100", "H200", "H20", "GH200"), ("H800",), ("B200", "GB200", "B300", "GB300"))
-"""Accelerators of one generation have NVLinks of the same rate, and NCCL treats them alike."""
-_BEFORE_HOPPER = _GENERATIONS[:2]
+_BEFORE_HOPPER = GENERATIONS[:2]
 _DIRECT_EFFICIENCY = 0.85
 """Part of its rate that CollNetDirect reaches from Hopper on, by NCCL's tuning model."""
 
@@ -54,7 +53,7 @@ def expand_all(collectives: Collectives, source: Source, accelerators: Iterable[
         if found["constants"].get("network") is None:
             message = f"`{found['name']}` has no constants for a network between nodes"
             raise_errors(_wrong(source, _SHARP, message, "remove it, or name a machine whose file has a `network`"))
-        slower = _generation(found["gpu"]) not in (None, *_BEFORE_HOPPER)
+        slower = generation(found["gpu"]) not in (None, *_BEFORE_HOPPER)
         found["constants"]["network"]["sharp"] = {"direct_efficiency": _DIRECT_EFFICIENCY if slower else 1.0}
     if collectives.custom_all_reduce is not None:
         found[_CUSTOM] = _framework(collectives.custom_all_reduce, found["gpu"], source)
@@ -66,7 +65,7 @@ def expand_all(collectives: Collectives, source: Source, accelerators: Iterable[
 def _measured(known: Iterable[str], gpu: str, source: Source, key: str, what: str) -> str:
     """The machine among ``known`` whose accelerators are ``gpu``."""
     known = list(known)
-    machine = next((each for each in known if _accelerators(each) & _accelerators(gpu)), None)
+    machine = next((each for each in known if accelerators_in(each) & accelerators_in(gpu)), None)
     if machine is None:
         message = f"{what} not measured on {gpu or 'GPUs without a name'}"
         allowed = f"with `nccl` of {', '.join(known)}"
@@ -122,11 +121,6 @@ def _wrong(source: Source, key: str, message: str, help: str, **more: Any) -> Di
     return error(Code.BAD_VALUE, message, mark=mark, key=f"collectives.{key}", help=help, **more)
 
 
-def _accelerators(text: str) -> set[str]:
-    """The accelerators of known generations that a text names, such as H100."""
-    return _words(text).intersection(name for generation in _GENERATIONS for name in generation)
-
-
 def expand(name: str, source: Source, accelerators: Iterable[str] = ()) -> dict[str, Any]:
     """The resolved form of the machine ``name``: one of the package, or a file that ``syncline calibrate`` wrote.
 
@@ -145,10 +139,10 @@ def expand(name: str, source: Source, accelerators: Iterable[str] = ()) -> dict[
                 if mark is not None:
                     each["place"] = mark.place()
         raise SynclineError(placed, problem.exit_status) from None
-    own = _generation(machine.content.gpu)
+    own = generation(machine.content.gpu)
     for accelerator in accelerators:
-        if own is not None and (other := _generation(accelerator)) not in (None, own):
-            alike = [each for each in names() if _generation(load(each).content.gpu) == other]
+        if own is not None and (other := generation(accelerator)) not in (None, own):
+            alike = [each for each in names() if generation(load(each).content.gpu) == other]
             raise_errors(
                 error(
                     Code.BAD_VALUE,
@@ -161,16 +155,6 @@ def expand(name: str, source: Source, accelerators: Iterable[str] = ()) -> dict[
                 )
             )
     return resolved(machine, PurePath(name).stem if is_file else name)
-
-
-def _generation(accelerator: str) -> tuple[str, ...] | None:
-    """The generation of an accelerator by its name; None for names that say nothing about it."""
-    words = _words(accelerator)
-    return next((generation for generation in _GENERATIONS if words.intersection(generation)), None)
-
-
-def _words(text: str) -> set[str]:
-    return set(re.split(r"[^A-Z0-9]+", text.upper()))
 
 
 def resolved(machine: Machine, name: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from syncline.nccl import Machine as NcclMachine
 from syncline.nccl import experts
 from syncline.nccl import load as load_nccl
 from syncline.nccl import names as nccl_names
+from syncline.nccl.generations import generation
 from syncline.nccl.machine import to_core
 from syncline.nccl.token_kernels import published
 
@@ -95,7 +96,7 @@ class Machine:
         origin = load_models(self.accelerator).derived_from
         if origin is None:
             return None
-        return f"No kernel of {self.accelerator} was measured; times follow from those of {origin} by data sheets."
+        return f"Times of kernels of {self.accelerator} follow from those measured on {origin}, by data sheets."
 
     @property
     def precisions(self) -> list[str]:
@@ -172,6 +173,16 @@ class Machine:
         return self.nccl or MEASURED[self.accelerator].nccl
 
     @property
+    def chosen_nccl(self) -> bool:
+        """Whether the machine of NCCL is another one than that of the accelerator."""
+        measured = MEASURED.get(self.accelerator)
+        return self.nccl is not None and (measured is None or self.nccl != measured.nccl)
+
+    def calibrated(self, ranks: int) -> str:
+        """By what, when and with which errors times of collectives are calibrated, in a job of this many ranks."""
+        return self.nccl_machine.calibrated(several=ranks > (self.used or self.domain))
+
+    @property
     def nccl_machine(self) -> NcclMachine:
         """NCCL within a domain, and on this cluster's network."""
         content = load_nccl(self.nccl_name).content
@@ -239,7 +250,7 @@ def machine(
     if nccl is not None:
         with Arguments() as check:
             check.instance("nccl", nccl, str, "a name of a machine, or a file that ends in .yaml")
-        load_nccl(nccl)
+        _check_generation(name, nccl)
     with Arguments() as check:
         given = {
             "host_bytes_per_s": host_bytes_per_s,
@@ -264,6 +275,28 @@ def machine(
     rate = card.memory_bytes_per_s if card is not None else 1.0
     host = host_of(sold).changed(host_bytes_per_s, host_memory_bytes, host_memory_bytes_per_s)
     return Machine(name, memory_bytes_per_s=rate, own=own, host=host, **found)  # type: ignore[arg-type]
+
+
+def _check_generation(accelerator: str, nccl: str) -> None:
+    """Checks that a machine of NCCL has accelerators like this one.
+
+    :raises SynclineError: it has those of another generation, or there is no such machine.
+    """
+    gpu = load_nccl(nccl).content.gpu
+    own, other = generation(accelerator), generation(gpu)
+    if None in (own, other) or own == other:
+        return
+    alike = [each for each in nccl_names() if generation(load_nccl(each).content.gpu) == own]
+    raise exception(
+        error(
+            Code.BAD_VALUE,
+            f"a machine of NCCL with other GPUs than {accelerator}",
+            key="nccl",
+            found=f"{nccl} ({gpu})",
+            allowed=", ".join(alike) or f"a file that `syncline calibrate` wrote on {accelerator}",
+            help="name a machine with GPUs of the same generation, or calibrate your own",
+        )
+    )
 
 
 def of_cluster(cluster: Cluster) -> Machine:

@@ -58,7 +58,7 @@ class JobCluster(Strict):
     """Memory of an accelerator. Without it, as it is sold."""
     nccl: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
     """Machine for the times of NCCL, such as `h100-sxm`; or a `.yaml` file of `syncline calibrate`, relative to the job
-    file. Without it, that of the accelerator."""
+    file, with GPUs of the same generation. Without it, that of the accelerator."""
     host_rate: Rate | None = None
     """Rate of copies between an accelerator and its host, in each direction, while all accelerators copy. Without it,
     what was measured on commercial servers."""

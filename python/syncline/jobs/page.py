@@ -281,6 +281,7 @@ def _origin(found: Estimate, inside: Detail, more: More) -> str:
     ]
     rows = (
         ("Software", f"{found.job.framework}, constants {found.job.constants}"),
+        ("Calibrated", on.calibrated(job.ranks)),
         ("NVLink", f"{on.domain} accelerators"),
         ("Network", f"{scaled(8 * on.nic_bytes_per_s, 'b/s')} for each accelerator"),
         ("Version", f"syncline {_core.version()}"),

@@ -36,9 +36,11 @@ def screen(found: Estimate, better: Sequence[Faster], width: int) -> RenderableT
     blocks += [Text(), *(_faster(better, found, width) if found.fits else _fitting(found, width))]
     derived = found.job.machine.derived
     derived = None if derived is None else f"Note: {derived}"
+    on = found.job.machine
+    nccl = f"Calibrated: {on.calibrated(found.job.job.ranks)}." if on.chosen_nccl else None
     slowest = slowest_stage(found)
     slow = None if slowest is None else slowest.said
-    for more in (exposed(found.parts, found.step_s), slow, padded(found), note, derived):
+    for more in (exposed(found.parts, found.step_s), slow, padded(found), note, derived, nccl):
         if more is not None:
             blocks += [Text(), Text(lines(more, width))]
     return Group(*blocks)
@@ -132,6 +134,7 @@ def as_dict(found: Estimate, better: Sequence[Faster]) -> dict[str, Any]:
         "name": found.job.name,
         "accelerator": found.job.machine.accelerator,
         "framework": found.job.framework,
+        "calibrated": found.job.machine.calibrated(found.job.job.ranks),
         "job": found.job.job.model_dump(),
         "step_s": found.step_s,
         "parts_s": dict(found.parts),

@@ -1,6 +1,7 @@
 """NCCL as it is: how long its collectives take on machines whose constants were measured.
 
 - :mod:`.machine`: files of machines, and times on a machine, which is the entry;
+- :mod:`.generations`: accelerators that NCCL treats alike;
 - :mod:`.not_machines`: names of algorithms and libraries, which are no machines;
 - :mod:`.rows`: measured collectives;
 - :mod:`.calibration`: constants of a machine from measured collectives;

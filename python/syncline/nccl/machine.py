@@ -23,7 +23,7 @@ from syncline.nccl.not_machines import remedy
 from syncline.schemas import NCCL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 _Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -224,6 +224,22 @@ class Machine:
         """Name of the machine."""
         return self.content.name
 
+    def calibrated(self, *, several: bool) -> str:
+        """By what, when and with which errors times are calibrated, in the words of a run's summary.
+
+        ``several`` says whether collectives span nodes.
+        """
+        content = self.content
+        known = ", ".join(each for each in (content.software, content.date) if each)
+        said = f"collectives by {content.name}{f' ({known})' if known else ''}"
+        errors = [each.errors for _, each in content.in_node if each is not None and each.errors is not None]
+        if errors:
+            said += f"; errors in a node {_range(errors)}"
+        if several:
+            network = None if content.network is None else content.network.errors
+            said += "; between nodes not measured" if network is None else f"; between nodes {_range([network])}"
+        return said
+
     def time(
         self,
         operation: str,
@@ -299,6 +315,15 @@ def _packaged() -> Mapping[str, str]:
         if each.name.endswith(".yaml")
     }
     return dict(sorted(found.items()))
+
+
+def _range(all_errors: Sequence[Errors]) -> str:
+    def of(values: list[float]) -> str:
+        least, most = (f"{100 * value:.1f}" for value in (min(values), max(values)))
+        return f"{most} %" if least == most else f"{least} to {most} %"
+
+    medians, ends = [each.median for each in all_errors], [each.p90 for each in all_errors]
+    return f"median {of(medians)}, 90th percentile {of(ends)}"
 
 
 def to_core(content: MachineFile) -> dict[str, Any]:

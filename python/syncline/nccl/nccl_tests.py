@@ -45,6 +45,7 @@ _PREFIX = re.compile(r"^\s*(?:\[\d+,\d+\]<std(?:out|err)>:|\[?\d+\]?:(?=\s)|\d{4
 _PROGRAM = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)\b")
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\b.*?\bon\s+(\S+)\s+device\s+\d+\s+(?:\[[^\]]*\]\s*)?(.*)$")
 _VERSION = re.compile(r"NCCL version\s+([0-9][0-9.]*[0-9])|nccl-library=(\d+)")
+_FAILED = re.compile(r"\bTest (?:NCCL |CUDA )?failure\b")
 _SIZE = re.compile(r"\d+$")
 _SIZES_OF_RUN = "minBytes"
 """In the line that says the sizes of a run, near its beginning."""
@@ -104,7 +105,10 @@ def read(
         elif rank := _RANK.match(line.strip()):
             run = _begun(runs)
             run.ranks[int(rank[1])] = rank[2]
-            run.gpu = rank[3].strip()
+            gpu = rank[3].strip()
+            if run.gpu not in ("", gpu):
+                raise_errors(_mixed(run.gpu, gpu, mark))
+            run.gpu = gpu
         elif line.lstrip().startswith("#"):
             if _SIZES_OF_RUN in line:
                 run = _begun(runs)
@@ -138,6 +142,15 @@ def read(
                 help="copy the whole output, or remove this line",
             )
         )
+    if not rows and (failed := next((number for number, line in enumerate(lines, 1) if _FAILED.search(line)), None)):
+        raise_errors(
+            error(
+                Code.BAD_SYNTAX,
+                "nccl-tests ended with an error before its first time",
+                mark=Mark(text, failed, 1, 0),
+                help="find the cause (NCCL_DEBUG=INFO prints more), and measure again",
+            )
+        )
     if not rows:
         raise_errors(
             error(
@@ -150,6 +163,17 @@ def read(
     if warnings is not None:
         warnings.extend(cut for each in runs if (cut := each.extent.problem()) is not None)
     return rows
+
+
+def _mixed(gpu: str, other: str, mark: Mark | None) -> Diagnostic:
+    return error(
+        Code.BAD_VALUE,
+        "times of different GPUs make no machine",
+        mark=mark,
+        found=f"{gpu}, {other}",
+        allowed="one kind of GPU",
+        help="calibrate each kind by itself, from the output of its own runs",
+    )
 
 
 def _begun(runs: list[_Run]) -> _Run:
@@ -317,8 +341,14 @@ def read_all(
     nodes: int | None = None,
     warnings: list[Diagnostic] | None = None,
 ) -> list[Row]:
-    """The rows of several files, without calls of 0 bytes; arguments are those of :func:`read`."""
+    """The rows of several files, without calls of 0 bytes; arguments are those of :func:`read`.
+
+    :raises SynclineError: as :func:`read`, or the files are of different GPUs.
+    """
     rows = [row for path in paths for row in read(path, operation=operation, gpus=gpus, nodes=nodes, warnings=warnings)]
+    kinds = list(dict.fromkeys(row.gpu for row in rows if row.gpu))
+    if len(kinds) > 1:
+        raise_errors(_mixed(kinds[0], kinds[1], None))
     return [row for row in rows if row.bytes > 0]
 
 

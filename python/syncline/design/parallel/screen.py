@@ -72,6 +72,8 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
         None if more else reason(found),
         offload(found),
         None if note is None else f"Note: {note.rstrip('.')}.",
+        None if request.machine.derived is None else f"Note: {request.machine.derived}",
+        f"Calibrated: {request.machine.calibrated(request.gpus)}." if request.machine.chosen_nccl else None,
     ):
         if said is not None:
             blocks += [Text(), Text(lines(said, width))]
@@ -155,6 +157,7 @@ def as_dict(found: Found) -> dict[str, Any]:
         "fitting": found.fitting,
         "capacity_bytes": found.capacity,
         "errors": None if found.errors is None else found.errors.model_dump(),
+        "calibrated": found.request.machine.calibrated(found.request.gpus),
         "configurations": [
             {
                 "job": dict(each.job),
