@@ -250,6 +250,21 @@ def job(name: str) -> list[str]:
     return _keys(JOB if name == "JobFile" else JOB["definitions"][name], name)
 
 
+def frameworks() -> list[str]:
+    """What frameworks lack, by keys of a job file."""
+    from syncline.estimate.frameworks import FEATURES, NAMES
+
+    def cells(each: Any) -> list[str]:
+        lacking = [f"`{name}`" for name in NAMES if name in each.lacking]
+        able = [f"`{name}`" for name in NAMES if name not in each.lacking]
+        said = f"all but {', '.join(able)}" if len(lacking) > len(able) else ", ".join(lacking)
+        values = each.values if " " in each.values.replace(", ", "") or each.values == "any" else None
+        shown = values or ", ".join(f"`{value}`" for value in each.values.split(", "))
+        return [f"`{each.key}`", shown, said]
+
+    return table(["key", "values", "frameworks that have no such thing"], [cells(each) for each in FEATURES])
+
+
 def joint(name: str) -> list[str]:
     """The keys of one part of a spec for strategy and topology."""
     return _keys(JOINT if name == "Joint" else JOINT["definitions"][name], name)
@@ -683,6 +698,7 @@ GENERATORS: dict[str, Callable[..., list[str]]] = {
     "job": job,
     "joint": joint,
     "errors": errors,
+    "frameworks": frameworks,
     "fabrics": fabrics,
     "fidelity": models_compared,
     "plans": plans_compared,

@@ -148,13 +148,16 @@ GROUPED = changed(EXPERTS, dispatcher="fused", model__experts__groups=2)
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.model": [(DENSE, {"model__layers": 64})],
     "JobFile.cluster": [(DENSE, {"cluster__gpus": 256})],
-    "JobFile.framework": [(DENSE, {"framework": "torchtitan"})],
+    "JobFile.framework": [(changed(DENSE, parallel__zero=2), {"framework": "torchtitan"})],
     "JobFile.parallel": [(DENSE, {"parallel__tensor": 8})],
     "JobFile.batch": [(DENSE, {"batch__global_batch": 1024})],
     "JobFile.precision": [(DENSE, {"precision": "fp8"})],
     "JobFile.gradients": [(DENSE, {"gradients": "bf16"})],
     "JobFile.moments": [(DENSE, {"moments": "bf16"}), (DENSE, {"moments": "8bit"})],
-    "JobFile.recompute": [(DENSE, {"recompute": "full"}), (DENSE, {"recompute": "operators"})],
+    "JobFile.recompute": [
+        (DENSE, {"recompute": "full"}),
+        (changed(DENSE, framework="torchtitan", parallel__zero=2), {"recompute": "operators"}),
+    ],
     "JobFile.recompute_method": [
         (changed(DENSE, recompute="full"), {"recompute_method": "block"}),
         (
@@ -171,7 +174,13 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         for each in ("core_attention", "layernorm", "mlp")
     ]
     + [(changed(EXPERTS, recompute="selective"), {"recompute_modules": [each]}) for each in ("moe", "moe_act")],
-    "JobFile.attention": [(DENSE, {"attention": each}) for each in ("unfused", "flash-attention-2", "triton")],
+    "JobFile.attention": [
+        *((DENSE, {"attention": each}) for each in ("unfused", "flash-attention-2")),
+        *(
+            (changed(DENSE, framework="torchtitan", parallel__zero=2), {"attention": each})
+            for each in ("triton", "cudnn")
+        ),
+    ],
     # Kernels are so short that the processor is late with them.
     "JobFile.graphs": [
         (changed(EXPERTS, batch__sequence=256), {"graphs": "partial"}),
@@ -332,10 +341,13 @@ def test_frameworks_are_those_with_constants():
         ({"first_layers_bf16": 1}, "first_layers_bf16", "write precision: fp8, mxfp8 or nvfp4"),
         ({"precision": "fp8", "last_layers_bf16": 81}, "last_layers_bf16", "write last_layers_bf16: 80"),
         (
-            {"precision": "fp8", "fp8_attention": True, "attention": "triton"},
+            {"precision": "fp8", "fp8_attention": True, "attention": "flash-attention-2"},
             "fp8_attention",
-            "attention: triton",
+            "attention: flash-attention-2",
         ),
+        ({"attention": "triton"}, "attention", "Megatron has no attention by Triton"),
+        ({"framework": "torchtitan", "parallel__zero": 1}, "parallel.zero", "write zero: 3"),
+        ({"batch__global_batch": 160}, "batch.global_batch", "write global_batch: 192"),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "needs dispatcher: fused"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
         ({"overlap__experts": True}, "overlap.experts", "no experts"),
@@ -410,15 +422,16 @@ def test_a_job_is_simulated_beside_its_estimate(cli: Cli):
         assert said in one.stderr, one.stderr
 
 
-def test_interleaved_stages_are_simulated_with_as_many_micro_batches_at_a_time(cli: Cli):
+def test_interleaved_stages_take_as_many_micro_batches_at_a_time_as_there_are_stages(cli: Cli):
     from syncline.input.dump import dump
 
     # 4 stages, and 16 replicas: 8 micro-batches are 128 sequences, and 10 are 160.
     cli.write("job.yaml", dump(changed(DENSE, batch__global_batch=160)))
-    found = cli("estimate", "job.yaml", "--simulate")
-    assert found.returncode == 2
-    for said in ("found `10 micro-batches`", "multiples of 64, such as 128 or 192", "write global_batch: 192"):
-        assert said in found.stderr, found.stderr
+    for simulated in ((), ("--simulate",)):
+        found = cli("estimate", "job.yaml", *simulated)
+        assert found.returncode == 2
+        for said in ("groups of 4, as many", "(10 micro-batches)", "128 or 192 sequences (8 or 12"):
+            assert said in found.stderr, found.stderr
     assert "\nsimulated: " in cli("estimate", "job.yaml", "--simulate", "--set", "batch.global_batch=192").stdout
 
 

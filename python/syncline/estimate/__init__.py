@@ -6,6 +6,7 @@
 - :mod:`~syncline.estimate.model`: architectures, as the core takes them;
 - :mod:`~syncline.estimate.job`: how they are trained: mesh, batches, precision, recomputation, overlap;
 - :mod:`~syncline.estimate.software`: constants of the software that trains;
+- :mod:`~syncline.estimate.frameworks`: what this software has no way to do;
 - :mod:`~syncline.estimate.fitting`: what would make a job fit into memory;
 - :mod:`~syncline.estimate.switches`: settings of the software that would make a job with experts faster;
 - :mod:`~syncline.estimate.error_bars`: how far estimates were from measured steps of jobs that are alike;

@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from syncline.errors import SynclineError
+from syncline.estimate.frameworks import unsupported
 from syncline.estimate.job import estimator
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def changes_that_fit(
 ) -> list[Change]:
     """The fastest changes, at most ``most``, with which a job fits into ``capacity`` bytes; none if no three do.
 
-    :param framework: the software whose memory counts.
+    :param framework: the software whose memory counts, and that must be able to do what changes.
     :param constants: its constants, as JSON.
     """
     candidates = list(_candidates(architecture, job, machine))  # of a kind, the smallest change comes first
@@ -73,6 +74,8 @@ def changes_that_fit(
             said.append(each.said)
         try:
             changed = job.changed(**_batched(job, values))
+            if any(unsupported(framework, changed)):
+                return None
             core = estimator(architecture, changed, machine)
         except (SynclineError, ValueError):
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from syncline.estimate.frameworks import unsupported
 from syncline.estimate.job import estimator
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ def switched(job: Job) -> Iterator[tuple[str, str | bool, Job]]:
 def switches(architecture: Decoder, job: Job, machine: Machine, framework: str, constants: str) -> list[Switch]:
     """The settings that shorten a step by :data:`LEAST` or more, the best one first; none for models without experts.
 
-    Whether a framework has them is for its user to say.
-
-    :param framework: the software whose memory counts.
+    :param framework: the software whose memory counts; what it has no way to do is left out.
     :param constants: its constants, as JSON.
     """
     if architecture.experts is None:
@@ -57,6 +56,8 @@ def switches(architecture: Decoder, job: Job, machine: Machine, framework: str, 
     step_s = estimator(architecture, job, machine).seconds(constants)
     found = []
     for key, value, changed in switched(job):
+        if any(unsupported(framework, changed)):
+            continue
         core = estimator(architecture, changed, machine)
         if (seconds := core.seconds(constants)) < (1 - LEAST) * step_s:
             found.append(Switch(key, value, seconds, core.memory(framework)[0]["total"]))

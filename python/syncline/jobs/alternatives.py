@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from syncline.errors import SynclineError
+from syncline.estimate.frameworks import unsupported
 from syncline.estimate.switches import LEAST, switched
 from syncline.jobs.estimation import estimate
 
@@ -41,6 +42,8 @@ def faster(found: Estimate) -> list[Faster]:
         return []
     made = []
     for key, value, job in _neighbours(found.job):
+        if any(unsupported(found.job.framework, job)):
+            continue
         try:
             other = estimate(replace(found.job, job=job))
         except SynclineError:
@@ -61,8 +64,7 @@ def _neighbours(job: TrainingJob) -> Iterator[tuple[str, Any, Job]]:
                 yield f"parallel.{name}", value, changed
     if how.pipeline > 1 and how.schedule == "1f1b":
         for value in (1, *(each for each in range(2, 13) if job.architecture.layers % (how.pipeline * each) == 0)):
-            # Interleaving takes micro-batches in groups of as many as there are stages.
-            if value != how.virtual_stages and (value == 1 or how.micro_batches % how.pipeline == 0):
+            if value != how.virtual_stages:
                 yield "parallel.virtual_stages", value, how.changed(virtual_stages=value)
     for value in _near(how.micro_batch):
         per_rank = how.micro_batch * how.micro_batches

@@ -11,6 +11,7 @@ from syncline import _core
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.estimate import Job, Offload, estimator, machine
+from syncline.estimate.frameworks import unsupported
 from syncline.estimate.job import DISPATCH_MULTIPROCESSORS, GRADIENT_BYTES, MOMENT_BYTES
 from syncline.estimate.software import choose, shipped, vocab_multiple
 from syncline.input.check import Whole, collect, in_order
@@ -145,6 +146,8 @@ def resolve(source: Source) -> TrainingJob:
         if made.architecture.experts is None and (problems := list(without_experts(source, found))):
             raise_errors(*problems)
         made.constants  # noqa: B018 - raises if there are no constants
+        if problems := list(unsupported(made.framework, made.job)):
+            raise_errors(*problems)
         made.estimator  # noqa: B018 - checks the mesh
     except SynclineError as problem:
         raise exception(*in_order(_placed(source, each) for each in problem.diagnostics)) from None
