@@ -111,7 +111,7 @@ def test_a_search_uses_the_models(fitted, cli: Cli):
     found = cli(*base, *own)
     assert found.returncode == 0, found.stderr
     assert "of Own 1" in found.stdout and "MFU" not in found.stdout.splitlines()[0]
-    assert "No step of dense models on Own 1 was measured with this software, so this is an extrapolation" in " ".join(
+    assert "No measured step of dense models on Own 1 was compared with times of kernels of" in " ".join(
         found.stdout.split()
     )
     told = json.loads(cli(*base, *own, "--json").stdout)["parallel"]
@@ -162,3 +162,25 @@ def test_a_file_of_a_known_accelerator_takes_its_machine(tmp_path):
     own, sold = machine(str(tmp_path / "mine.json")), machine("H100")
     assert (own.domain, own.memory_bytes, own.precisions) == (sold.domain, sold.memory_bytes, sold.precisions)
     assert own.texts()[0] == sold.texts()[0]
+
+
+def test_kernels_of_a_known_accelerator_have_no_error_bar_of_others(cli: Cli, tmp_path):
+    cli.write("config.json", json.dumps({**LLAMA_70B, "num_hidden_layers": 8}))
+    cli.write("mine.json", kernels.load("H100").text)
+    base = ("design", "parallel", "config.json", "--gpus", "64", "--top", "1", "--accelerator")
+    assert "half of" in cli(*base, "H100").stdout
+    told = " ".join(cli(*base, "mine.json").stdout.split())
+    assert "Error bar: none. No measured step of dense models on H100-SXM5-80GB was compared" in told
+    assert "kernels of mine.json" in told and "by the error bar" not in told
+
+
+def test_models_without_attention_are_named(tmp_path, cli: Cli):
+    rows = [each for each in table().splitlines(keepends=True) if not each.startswith("attention")]
+    attention = [each for each in table().splitlines(keepends=True) if each.startswith("attention")]
+    cli.write("own.csv", "".join(rows + attention[:99]))
+    done = cli("kernels", "fit", "own.csv", "--accelerator", "Own 1", "-o", "own.json")
+    assert done.returncode == 0
+    assert "No model of attention forward in bf16: 99 rows, and a fit needs 100" in done.stderr
+    with pytest.raises(SynclineError, match="no model of attention in bf16") as raised:
+        machine(str(cli.folder / "own.json"), domain=8, nic_bytes_per_s=5e10, nccl="h100-sxm")
+    assert raised.value.diagnostics[0]["key"] == "accelerator"

@@ -96,9 +96,16 @@ def error_bar(constants: str, accelerator: str, kind: Kind) -> ErrorBar | None:
     return _bars().get(name_of(constants, accelerator, kind))
 
 
-def sentences(bar: ErrorBar | None, accelerator: str, kind: Kind, *, gpus: int, sequence: int) -> list[str]:
-    """Explains the error bar of an estimate with this number of accelerators and this sequence length."""
+def sentences(
+    bar: ErrorBar | None, accelerator: str, kind: Kind, *, gpus: int, sequence: int, kernels: str | None = None
+) -> list[str]:
+    """Explains the error bar of an estimate with this number of accelerators and this sequence length.
+
+    :param kernels: a user's own file of kernel models, if the estimate has its times from one.
+    """
     jobs = f"{_JOBS[kind]} on {accelerator}"
+    if kernels is not None:
+        return [f"Error bar: none. No measured step of {jobs} was compared with times of kernels of {kernels}."]
     if bar is None:
         return [f"Error bar: none. No step of {jobs} was measured with this software, so this is an extrapolation."]
     if bar.rows >= FEW:

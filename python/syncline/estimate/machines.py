@@ -173,6 +173,11 @@ class Machine:
         return self.nccl or MEASURED[self.accelerator].nccl
 
     @property
+    def own_kernels(self) -> str | None:
+        """The file of a user's own kernel models; None if those of the package count."""
+        return None if self.own is None else self.own.file
+
+    @property
     def chosen_nccl(self) -> bool:
         """Whether the machine of NCCL is another one than that of the accelerator."""
         measured = MEASURED.get(self.accelerator)
@@ -244,6 +249,7 @@ def machine(
     own = None
     if isinstance(accelerator, str) and accelerator.endswith(".json"):
         own = Own(accelerator, load_models(accelerator))
+        _check_attention(own)
         name = own.models.accelerator
     else:
         name = known(accelerator)
@@ -275,6 +281,26 @@ def machine(
     rate = card.memory_bytes_per_s if card is not None else 1.0
     host = host_of(sold).changed(host_bytes_per_s, host_memory_bytes, host_memory_bytes_per_s)
     return Machine(name, memory_bytes_per_s=rate, own=own, host=host, **found)  # type: ignore[arg-type]
+
+
+def _check_attention(own: Own) -> None:
+    """Checks that models of a file are enough for a job.
+
+    :raises SynclineError: they lack attention.
+    """
+    if "bf16" in own.models.attention_types:
+        return
+    from syncline.kernels.fitting.document import FEWEST_ROWS
+
+    raise exception(
+        error(
+            Code.BAD_VALUE,
+            "the file has no model of attention in bf16, which jobs need",
+            key="accelerator",
+            found=own.file,
+            help=f"measure attention, too, and fit again: `syncline kernels fit` needs {FEWEST_ROWS} forward passes",
+        )
+    )
 
 
 def _check_generation(accelerator: str, nccl: str) -> None:

@@ -7,12 +7,11 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from syncline import _core
-from syncline.estimate.error_bars import sentences
 from syncline.estimate.screen import COMMUNICATION, WHY, around, exposed, many, setting
 from syncline.jobs.charts import all_charts
 from syncline.jobs.charts.step import exposed_by_tier, lines
 from syncline.jobs.detail import detail
-from syncline.jobs.screen import host_sentence
+from syncline.jobs.screen import host_sentence, trust
 from syncline.jobs.slowest_stage import slowest_stage
 from syncline.quantity import listed, memory, percent, scaled, time
 from syncline.report.html.head import figure
@@ -272,7 +271,7 @@ def _origin(found: Estimate, inside: Detail, more: More) -> str:
     job, on = found.job.job, found.job.machine
     off = inside.listed_s / inside.step_s - 1
     said = [
-        *sentences(found.errors, on.accelerator, found.kind, gpus=job.ranks, sequence=job.sequence),
+        *trust(found),
         "The step adds up kernels by models of measured ones, and collectives by a model of NCCL.",
         f"Executed pass by pass, it differs by {percent(abs(off))}.",
         *more.assumptions,

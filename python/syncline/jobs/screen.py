@@ -95,8 +95,14 @@ def host_sentence(found: Estimate) -> str:
 
 
 def _trust(found: Estimate) -> str:
-    job, accelerator = found.job.job, found.job.machine.accelerator
-    return " ".join(sentences(found.errors, accelerator, found.kind, gpus=job.ranks, sequence=job.sequence))
+    return " ".join(trust(found))
+
+
+def trust(found: Estimate) -> list[str]:
+    """Explains the error bar of an estimate, in sentences."""
+    job, on = found.job.job, found.job.machine
+    size = {"gpus": job.ranks, "sequence": job.sequence}
+    return sentences(found.errors, on.accelerator, found.kind, **size, kernels=on.own_kernels)
 
 
 def _fitting(found: Estimate, width: int) -> list[RenderableType]:

@@ -108,8 +108,9 @@ def offload(found: Found) -> str | None:
 def _trust(found: Found) -> str:
     """How near such estimates are."""
     request = found.request
-    accelerator, kind = request.machine.accelerator, kind_of(request.architecture)
-    return " ".join(sentences(found.errors, accelerator, kind, gpus=request.gpus, sequence=request.sequence))
+    on, kind = request.machine, kind_of(request.architecture)
+    size = {"gpus": request.gpus, "sequence": request.sequence}
+    return " ".join(sentences(found.errors, on.accelerator, kind, **size, kernels=on.own_kernels))
 
 
 def _ranking(found: Found) -> RenderableType:

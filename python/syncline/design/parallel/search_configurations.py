@@ -233,7 +233,8 @@ def search(request: Request, software: Software | None = None) -> Found:
     if not best:
         _raise_none(request, software, possible, smallest)
     kind = kind_of(request.architecture)
-    errors = error_bar(_constant_set(request), request.machine.accelerator, kind) if software is None else None
+    is_known = software is None and request.machine.own is None
+    errors = error_bar(_constant_set(request), request.machine.accelerator, kind) if is_known else None
     configurations = tuple(_configuration(*each) for each in best)
     best_job, text = configurations[0].how, _constants(request, software).model_dump_json()
     faster = switches(request.architecture, best_job, request.machine, FRAMEWORK, text)

@@ -30,7 +30,7 @@ _CAST_TYPES = ("fp8", "nvfp4")
 def fit(kernels: Kernels, progress: Callable[[str], None] = lambda _: None) -> str:
     """The text of a file with models of all operations and data types that the rows hold enough of.
 
-    :param progress: called with what is fitted next.
+    :param progress: called with what is fitted next, and with what has too few rows.
     :raises SynclineError: the accelerator is unknown to the fit, or there are too few rows.
     """
     machine = machine_of(kernels)
@@ -104,6 +104,7 @@ def _gemms(machine: Machine, kernels: Kernels, progress: Callable[[str], None]) 
         rows = kernels.products(data_type)
         plain = [row for row in rows if row.get("layout", "nt") == "nt"]
         if len(plain) < FEWEST_ROWS:
+            _too_few(f"matrix products in {data_type}", len(plain), progress)
             continue
         progress(f"Fitting matrix products in {data_type}: {len(plain)} rows")
         measured, cast = products(plain), includes_cast(kernels, data_type)
@@ -119,6 +120,12 @@ def _gemms(machine: Machine, kernels: Kernels, progress: Callable[[str], None]) 
         section["grouped"] = _factor(fitted, [row for row in several if row.get("backend") != "bmm"])
         sections[data_type] = {**section, "held_out": errors}
     return sections
+
+
+def _too_few(what: str, rows: int, progress: Callable[[str], None]) -> None:
+    """Says that rows are too few for a model."""
+    if rows:
+        progress(f"No model of {what}: {rows} rows, and a fit needs {FEWEST_ROWS}")
 
 
 def _factor(fitted: gemm.Fitted, rows: Sequence[Row]) -> float | None:
@@ -141,6 +148,7 @@ def _attentions(
         for direction in passes:
             rows = kernels.attention(data_type, direction)
             if len(rows) < FEWEST_ROWS:
+                _too_few(f"attention {direction} in {data_type}", len(rows), progress)
                 continue
             progress(f"Fitting attention {direction} in {data_type}: {len(rows)} rows")
             measured = attentions(rows)
