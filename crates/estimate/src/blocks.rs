@@ -14,7 +14,7 @@ use crate::model::Model;
 use crate::offload::Copies;
 use crate::schedule::places;
 use crate::stages::{Block, divide_chunks};
-use crate::step::Ends;
+use crate::vocabulary::Vocabulary;
 use crate::work::{LayerWork, Part, layer_work};
 use serde::Serialize;
 
@@ -109,7 +109,7 @@ struct Common<'a, C: Costs> {
     setting: Setting<'a, C>,
     /// The job of layers that stay in BF16, if there are any.
     bf16: Option<Job>,
-    ends: Ends,
+    vocabulary: Vocabulary,
     /// Losses of a micro-batch: that of the model, and one of each layer for multi-token prediction.
     losses: f64,
     /// Parameters that the fullest stage trains, and the seconds in which it updates them.
@@ -134,7 +134,7 @@ impl<'a, C: Costs> Common<'a, C> {
         let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
         Self {
             bf16: job.of_bf16_layers(),
-            ends: setting.ends(),
+            vocabulary: setting.vocabulary(),
             losses: f64::from(1 + model.prediction_layers),
             updates: (trained, update_s + copies_s),
             lost: setting.lost(held),
@@ -148,10 +148,12 @@ impl<'a, C: Costs> Common<'a, C> {
         let mut detailed: Vec<Detailed> = Vec::with_capacity(blocks.len());
         for &block in blocks {
             detailed.push(match block {
-                Block::Embedding => self.end(block, BlockKind::Embedding, self.ends.embedding.passes(1.0)),
+                Block::Embedding => {
+                    self.end(block, BlockKind::Embedding, self.vocabulary.embedding.passes(1.0))
+                }
                 Block::Output => {
-                    let output = self.ends.output.passes(self.losses);
-                    let joining = self.ends.joining.passes(self.losses - 1.0);
+                    let output = self.vocabulary.output.passes(self.losses);
+                    let joining = self.vocabulary.joining.passes(self.losses - 1.0);
                     self.end(block, BlockKind::Output, [0, 1, 2].map(|at| output[at] + joining[at]))
                 }
                 Block::Layer(number) => {
@@ -161,7 +163,7 @@ impl<'a, C: Costs> Common<'a, C> {
             });
         }
         let turns = blocks.contains(&Block::Output).then(|| {
-            let output = self.ends.output;
+            let output = self.vocabulary.output;
             let (forward, whole) = (output.forward * self.losses, output.seconds * self.losses);
             (forward, whole - forward)
         });

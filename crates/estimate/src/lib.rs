@@ -12,7 +12,9 @@
 //! - `collectives`: collectives of tensor and context parallelism that a layer waits for;
 //! - `adapters`: products and traffic of adapters beside frozen products;
 //! - `recompute`: what parts of a layer take if the backward pass computes them again;
-//! - [`stages`]: layers divided among the stages of a pipeline, and the micro-batches in flight in each;
+//! - `vocabulary`: the time of embedding, output layer and loss;
+//! - [`stages`]: layers divided among the stages of a pipeline;
+//! - `micro_batch`: the time of one micro-batch in each chunk, and `messages`: that of its messages between stages;
 //! - [`schedule`]: schedules of a pipeline: their orders, executed;
 //! - `held`: how many parameters a rank holds, and `parameters`: their types and bytes;
 //! - [`exchange`]: gradients and parameters among data-parallel ranks;
@@ -23,7 +25,7 @@
 //! - [`search`]: the best parallel configurations, by the time of a step;
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
 //! - [`memory_software`]: what frameworks allocate beyond that, and what they keep whole;
-//! - `kept`: these activations, added up for each chunk of layers;
+//! - `kept`: these activations, added up for each chunk of layers; [`in_flight`]: how many micro-batches keep them at once;
 //! - `offload`: copies to the host's memory and back, and updates that the host computes;
 //! - [`check`]: jobs that no cluster can run.
 //!
@@ -38,6 +40,7 @@ pub mod check;
 mod collectives;
 pub mod exchange;
 mod held;
+pub mod in_flight;
 pub mod job;
 mod kept;
 pub mod layer;
@@ -45,6 +48,8 @@ pub mod machine;
 pub mod measured;
 pub mod memory;
 pub mod memory_software;
+mod messages;
+mod micro_batch;
 pub mod model;
 mod offload;
 mod parameters;
@@ -54,6 +59,7 @@ pub mod schedule;
 pub mod search;
 pub mod stages;
 pub mod step;
+mod vocabulary;
 pub mod work;
 
 pub use blocks::{Blocks, blocks};

@@ -6,6 +6,7 @@
 
 use crate::adapters::trained;
 use crate::held::Held;
+use crate::in_flight::kept_at_once;
 use crate::job::{ELEMENT, Job, Schedule};
 use crate::kept::{Kept, kept_by_chunk};
 use crate::memory_software::MemorySoftware;
@@ -14,7 +15,7 @@ use crate::offload::HOST_GRADIENT;
 use crate::parameters::{divided_weights, whole_weights};
 use crate::schedule::places;
 use crate::schedule::run::{ChunkBytes, peak};
-use crate::stages::{Block, divide, kept_at_once};
+use crate::stages::{Block, divide};
 use serde::Serialize;
 
 /// The peak memory of a rank, in bytes.

@@ -5,7 +5,7 @@
 use crate::{BARE, gpt, llama, routed, single};
 use proptest::prelude::*;
 use syncline_estimate::activations::activations;
-use syncline_estimate::stages::in_flight;
+use syncline_estimate::in_flight::in_flight;
 use syncline_estimate::{
     Attention, Experts, Job, Latent, MemorySoftware, Model, Precision, Recompute, Split, memory,
     memory_by_stage,

@@ -2,8 +2,9 @@
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, single};
 use proptest::prelude::*;
+use syncline_estimate::in_flight::kept_at_once;
 use syncline_estimate::schedule::run::{ChunkTimes, execute, pipelined, timeline};
-use syncline_estimate::stages::{Block, divide, kept_at_once};
+use syncline_estimate::stages::{Block, divide};
 use syncline_estimate::{Job, Model, Schedule, Split, estimate};
 use syncline_workload::parallel::Schedule as Simulated;
 use syncline_workload::schedule::Pipeline;

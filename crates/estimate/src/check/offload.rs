@@ -14,7 +14,6 @@ pub fn most_offloaded(model: &Model, job: &Job) -> u32 {
 /// What can lie in the host's memory.
 pub(super) fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let (mut found, offload) = (Vec::new(), job.offload);
-    let wrong = |key: &str, said: &str| Diagnostic::error(Code::BadValue, said).key(format!("offload.{key}"));
     if !(0.0..=1.0).contains(&offload.optimizer) {
         found.push(
             wrong("optimizer", "not a fraction")
@@ -39,9 +38,19 @@ pub(super) fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
                 .help(format!("write layers: {most}")),
         );
     }
-    if offload.modules.is_empty() {
-        return found;
+    if !offload.modules.is_empty() {
+        found.extend(modules(model, job));
     }
+    found
+}
+
+fn wrong(key: &str, said: &str) -> Diagnostic {
+    Diagnostic::error(Code::BadValue, said).key(format!("offload.{key}"))
+}
+
+/// Modules whose inputs can lie in the host's memory.
+fn modules(model: &Model, job: &Job) -> Vec<Diagnostic> {
+    let (mut found, offload) = (Vec::new(), job.offload);
     if offload.layers > 0 {
         found.push(
             wrong("modules", "`layers` and `modules` exclude each other")

@@ -2,7 +2,7 @@
 
 use super::computed;
 use super::recorded::{Call, Recorded};
-use crate::job::{ContextMethod, Module, Recompute};
+use crate::job::{ContextMethod, Job, Module, Recompute};
 use crate::layer::{Pass, Setting};
 use crate::machine::{Collective, Costs};
 use crate::stages::Block;
@@ -28,19 +28,56 @@ pub struct Communication {
     pub each_s: f64,
 }
 
-/// The collectives of a rank of a stage, with what hides behind computing.
+/// The collectives of a rank of a stage, hidden or not.
 pub(super) fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<Communication> {
     let recorded = Recorded::of(setting.costs);
     let inner = setting.with(&recorded);
     let (model, job) = (setting.model, setting.job);
     let batches = f64::from(job.micro_batches) / f64::from(job.schedule.ways());
-    let modules = job.modules_again();
-    let mut found: Vec<Communication> = Vec::new();
-    let mut add = |part: &'static str, times: &dyn Fn(Collective) -> f64| {
-        for Call { collective, bytes, group, seconds: each_s } in recorded.calls.take() {
-            let made = Communication {
+    let mut list = List { recorded: &recorded, job, communication: Vec::new() };
+    for (block, again) in computed(model, job, stage) {
+        match block {
+            Block::Embedding => {
+                inner.around_embedding(false);
+                inner.around_embedding(true);
+                list.add("tensor", |_| batches);
+            }
+            Block::Layer(number) => list.add_layer(&inner, number.min(model.layers - 1), again, batches),
+            Block::Output => {
+                inner.around_output(false);
+                inner.around_output(true);
+                list.add("tensor", |_| batches * f64::from(1 + model.prediction_layers));
+            }
+        }
+    }
+    if job.pipeline > 1 {
+        inner.message_s();
+        list.add("messages", |_| 2.0 * batches * f64::from(job.virtual_stages.max(1)));
+    }
+    inner.exchange(inner.held(), 0.0, 0.0);
+    let every = f64::from(job.micro_batches);
+    list.add("exchange", |collective| match (job.zero, job.pipeline, collective) {
+        (3, 1, Collective::AllGather) => 2.0 * every,
+        (3, 1, Collective::ReduceScatter) | (2, _, Collective::ReduceScatter) => every,
+        _ => 1.0,
+    });
+    list.communication
+}
+
+/// Communication of a rank: collectives that costs recorded, each kind once.
+struct List<'a, C: Costs> {
+    recorded: &'a Recorded<'a, C>,
+    job: &'a Job,
+    communication: Vec<Communication>,
+}
+
+impl<'a, C: Costs> List<'a, C> {
+    /// Takes the recorded collectives as a part of the step. A rank takes part in each `times` times.
+    fn add(&mut self, part: &'static str, times: impl Fn(Collective) -> f64) {
+        for Call { collective, bytes, group, seconds: each_s } in self.recorded.calls.take() {
+            let call = Communication {
                 part,
-                collective: if part == "context" && job.context_method == ContextMethod::Ring {
+                collective: if part == "context" && self.job.context_method == ContextMethod::Ring {
                     "ring exchange"
                 } else {
                     name(collective)
@@ -52,50 +89,38 @@ pub(super) fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) ->
                 each_s,
             };
             let alike =
-                |each: &&mut Communication| Communication { times: made.times, ..(**each).clone() } == made;
-            match found.iter_mut().find(alike) {
-                Some(each) => each.times += made.times,
-                None => found.push(made),
+                |each: &&mut Communication| Communication { times: call.times, ..(**each).clone() } == call;
+            match self.communication.iter_mut().find(alike) {
+                Some(each) => each.times += call.times,
+                None => self.communication.push(call),
             }
         }
-    };
-    for (block, again) in computed(model, job, stage) {
-        let number = match block {
-            Block::Layer(number) => number,
-            Block::Embedding => {
-                inner.around_embedding(false);
-                inner.around_embedding(true);
-                add("tensor", &|_| batches);
-                continue;
-            }
-            Block::Output => {
-                inner.around_output(false);
-                inner.around_output(true);
-                add("tensor", &|_| batches * f64::from(1 + model.prediction_layers));
-                continue;
-            }
-        };
-        let work = layer_work(model, job, number.min(model.layers - 1));
+    }
+
+    /// Adds the collectives of a layer that the backward pass computes `again` or not, for `batches` micro-batches.
+    fn add_layer(&mut self, inner: &Setting<'_, Recorded<'a, C>>, number: u32, again: bool, batches: f64) {
+        let job = self.job;
+        let (work, modules) = (layer_work(inner.model, job, number), job.modules_again());
         let again = job.recompute == Recompute::Full && again;
         let repeated = |module| if again || modules.has(module) { 2.0 } else { 1.0 };
         // The backward pass has the collectives of the forward pass.
         inner.tensor(&work);
-        add("tensor", &|_| batches * if again { 3.0 } else { 2.0 });
+        self.add("tensor", |_| batches * if again { 3.0 } else { 2.0 });
         inner.heads(&work, Collective::AllGather);
-        add("tensor", &|_| batches * if again { 2.0 } else { 1.0 });
+        self.add("tensor", |_| batches * if again { 2.0 } else { 1.0 });
         inner.heads(&work, Collective::ReduceScatter);
-        add("tensor", &|_| batches);
+        self.add("tensor", |_| batches);
         if job.recompute == Recompute::Selective {
             inner.parts_again(&work, &Pass::default());
-            add("tensor", &|_| batches);
+            self.add("tensor", |_| batches);
         }
         inner.context(&work, inner.attention(&work, false), false);
-        add("context", &|_| batches * repeated(Module::CoreAttention));
+        self.add("context", |_| batches * repeated(Module::CoreAttention));
         inner.context(&work, inner.attention(&work, true), true);
-        add("context", &|_| batches);
+        self.add("context", |_| batches);
         inner.gathered(&work);
         if let Some((bytes, group, seconds)) = inner.exchanged(&work) {
-            let mut calls = recorded.calls.borrow_mut();
+            let mut calls = self.recorded.calls.borrow_mut();
             // Dedicated kernels for dispatch make no call of NCCL, so that none was recorded.
             if calls.iter().all(|call| call.collective != Collective::AllToAll) {
                 let collective = Collective::AllToAll;
@@ -103,23 +128,11 @@ pub(super) fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) ->
             }
         }
         // Tokens go to experts and come back; where ranks divide an expert, they gather tokens once and sum outputs once.
-        add("expert", &|collective| {
+        self.add("expert", |collective| {
             let ways = if collective == Collective::AllToAll { 2.0 } else { 1.0 };
             ways * batches * (1.0 + repeated(Module::Moe))
         });
     }
-    if job.pipeline > 1 {
-        inner.message_s();
-        add("messages", &|_| 2.0 * batches * f64::from(job.virtual_stages.max(1)));
-    }
-    inner.exchange(inner.held(), 0.0, 0.0);
-    let every = f64::from(job.micro_batches);
-    add("exchange", &|collective| match (job.zero, job.pipeline, collective) {
-        (3, 1, Collective::AllGather) => 2.0 * every,
-        (3, 1, Collective::ReduceScatter) | (2, _, Collective::ReduceScatter) => every,
-        _ => 1.0,
-    });
-    found
 }
 
 const fn name(collective: Collective) -> &'static str {

@@ -2,13 +2,11 @@
 
 use super::computed;
 use super::recorded::Recorded;
-use crate::adapters::adapted;
-use crate::job::{Module, Precision, Recompute};
-use crate::layer::{Pass, Setting};
-use crate::machine::{AttentionWork, Costs, Product};
-use crate::model::Model;
+use crate::job::Precision;
+use crate::layer::Setting;
+use crate::machine::{Costs, Product};
 use crate::stages::Block;
-use crate::work::{LayerWork, Linear, Part, layer_work};
+use crate::work::{Linear, Part};
 use serde::Serialize;
 
 /// One kernel of a rank.
@@ -36,79 +34,62 @@ pub(super) fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<K
     let recorded = setting.with(&costs);
     let (model, job) = (setting.model, setting.job);
     let batches = f64::from(job.micro_batches) / f64::from(job.schedule.ways());
-    let mut found: Vec<Kernel> = Vec::new();
-    let mut add = |kernel: Kernel| {
-        if kernel.each_s <= 0.0 || kernel.times <= 0.0 {
-            return;
-        }
-        let alike = |each: &&mut Kernel| Kernel { times: kernel.times, ..(**each).clone() } == kernel;
-        match found.iter_mut().find(alike) {
-            Some(each) => each.times += kernel.times,
-            None => found.push(kernel),
-        }
-    };
     let bf16 = job.of_bf16_layers();
+    let mut list = List::default();
     for (block, again) in computed(model, job, stage) {
         match block {
             Block::Embedding => {
                 let bytes = (job.tokens() * model.hidden * 10) as f64;
-                add(moved("embedding", "forward and backward", batches, setting.costs.memory(bytes), bytes));
-            }
-            Block::Layer(number) => {
-                let recorded = recorded.of_layer(number, bf16.as_ref());
-                for kernel in recorded.layer_kernels(number.min(model.layers - 1), again, batches) {
-                    add(kernel);
-                }
-            }
-            Block::Output => {
-                let times = batches * f64::from(1 + model.prediction_layers);
-                let vocab = job.rank_vocab(model);
-                let tokens = job.tokens();
-                let linear =
-                    Linear { tokens, inputs: model.hidden, outputs: vocab, groups: 1, part: Part::Dense };
-                for product in PRODUCTS {
-                    if product == Product::WeightGradient && job.adapters.is_some() {
-                        continue;
-                    }
-                    let (m, n, k) = linear.sizes(product);
-                    let precision = job.output_precision();
-                    let each_s = setting.product_of(product, precision, m, n, k);
-                    add(multiplied("output layer", product, precision, times, each_s, &linear));
-                    let joining = setting.joining();
-                    let (times, each_s) =
-                        (batches * f64::from(model.prediction_layers), setting.product(product, &joining));
-                    add(multiplied("joined tokens", product, job.precision, times, each_s, &joining));
-                }
-                if job.adapters.is_none() {
-                    let each_s = recorded.accumulation(vocab * model.hidden);
-                    let bytes = costs.moved.get();
-                    add(moved("sums of gradients, output layer", "backward", times, each_s, bytes));
-                    let joining = setting.joining();
-                    let each_s = recorded.accumulation(joining.inputs * joining.outputs);
-                    let (times, bytes) = (times - batches, costs.moved.get());
-                    add(moved("sums of gradients, joined tokens", "backward", times, each_s, bytes));
-                }
-                let bytes = setting.logit_bytes(job.output_precision(), job.tokens(), vocab);
-                add(moved(
-                    "logits and loss",
+                list.add(moved(
+                    "embedding",
                     "forward and backward",
-                    times,
+                    batches,
                     setting.costs.memory(bytes),
                     bytes,
                 ));
             }
+            Block::Layer(number) => {
+                let recorded = recorded.of_layer(number, bf16.as_ref());
+                list.extend(recorded.layer_kernels(number.min(model.layers - 1), again, batches));
+            }
+            Block::Output => list.extend(recorded.output_kernels(batches)),
         }
     }
     recorded.exchange(recorded.held(), 0.0, 0.0);
     // What the host updates is not among them.
     let bytes = costs.moved.get();
-    add(moved("optimizer", "update", 1.0, setting.costs.memory(bytes), bytes));
-    found
+    list.add(moved("optimizer", "update", 1.0, setting.costs.memory(bytes), bytes));
+    list.kernels
+}
+
+/// Kernels, each kind once.
+#[derive(Default)]
+struct List {
+    kernels: Vec<Kernel>,
+}
+
+impl List {
+    fn add(&mut self, kernel: Kernel) {
+        if kernel.each_s <= 0.0 || kernel.times <= 0.0 {
+            return;
+        }
+        let alike = |each: &&mut Kernel| Kernel { times: kernel.times, ..(**each).clone() } == kernel;
+        match self.kernels.iter_mut().find(alike) {
+            Some(each) => each.times += kernel.times,
+            None => self.kernels.push(kernel),
+        }
+    }
+
+    fn extend(&mut self, kernels: Vec<Kernel>) {
+        for kernel in kernels {
+            self.add(kernel);
+        }
+    }
 }
 
 const PRODUCTS: [Product; 3] = [Product::Forward, Product::InputGradient, Product::WeightGradient];
 
-const fn pass(product: Product) -> &'static str {
+pub(super) const fn pass(product: Product) -> &'static str {
     match product {
         Product::Forward => "forward",
         Product::InputGradient => "gradients of inputs",
@@ -117,12 +98,12 @@ const fn pass(product: Product) -> &'static str {
 }
 
 /// A kernel that only moves bytes.
-fn moved(name: &str, pass: &'static str, times: f64, each_s: f64, bytes: f64) -> Kernel {
+pub(super) fn moved(name: &str, pass: &'static str, times: f64, each_s: f64, bytes: f64) -> Kernel {
     Kernel { name: name.to_owned(), pass, precision: None, times, each_s, flop: 0.0, bytes }
 }
 
 /// A product of a linear layer. Operands have the bytes of its type, results have 16 bits.
-fn multiplied(
+pub(super) fn multiplied(
     name: &str,
     product: Product,
     precision: Precision,
@@ -146,146 +127,39 @@ fn multiplied(
 }
 
 impl<C: Costs> Setting<'_, Recorded<'_, C>> {
-    /// The kernels of a layer that the backward pass computes `again` or not, each as often as `batches` micro-batches need it.
-    fn layer_kernels(&self, number: u32, again: bool, batches: f64) -> Vec<Kernel> {
-        let job = self.job;
-        let work = layer_work(self.model, job, number);
-        let modules = job.modules_again();
-        let whole = job.recompute == Recompute::Full && again;
-        let operators = job.recompute == Recompute::Operators;
-        let twice = |chosen: bool| if whole || chosen { 2.0 } else { 1.0 };
+    /// The kernels of output layer and loss, and the product in front of layers of multi-token prediction.
+    fn output_kernels(&self, batches: f64) -> Vec<Kernel> {
+        let (model, job) = (self.model, self.job);
+        let predicted = batches * f64::from(model.prediction_layers);
+        let times = batches * f64::from(1 + model.prediction_layers);
+        let (vocab, tokens, precision) = (job.rank_vocab(model), job.tokens(), job.output_precision());
+        let linear = Linear { tokens, inputs: model.hidden, outputs: vocab, groups: 1, part: Part::Dense };
+        let joining = self.joining();
         let mut found = Vec::new();
-        for (at, linear) in work.linears.iter().enumerate() {
-            let chosen = match linear.part {
-                Part::Attention | Part::AttentionOutput => false,
-                Part::UpProjection => modules.has(Module::MlaUpProj),
-                Part::Dense => modules.has(Module::Mlp),
-                Part::Shared => modules.has(Module::SharedExperts) || modules.has(Module::Moe),
-                Part::Experts => modules.has(Module::Moe),
-            };
-            for product in PRODUCTS {
-                if product == Product::WeightGradient && job.adapters.is_some() {
-                    continue;
-                }
-                let forward = if operators { 1.5 } else { twice(chosen) };
-                let times = if product == Product::Forward { forward * batches } else { batches };
-                let each_s = self.product(product, linear);
-                let name = linear_name(self.model, &work.linears, at);
-                found.push(multiplied(&name, product, job.precision, times, each_s, linear));
-            }
-        }
-        if let Some(shape) = work.attention {
-            let attended_in = if shape.fp8 { Precision::Fp8 } else { Precision::Bf16 };
-            for backward in [false, true] {
-                let forward = twice(modules.has(Module::CoreAttention));
-                let (flop, bytes) = attended(AttentionWork { backward, ..shape }, job.context);
-                found.push(Kernel {
-                    name: if job.fused_attention { "attention" } else { "attention, not fused" }.to_owned(),
-                    pass: if backward { "backward" } else { "forward" },
-                    precision: Some(attended_in.name()),
-                    times: if backward { batches } else { forward * batches },
-                    each_s: self.attention(&work, backward),
-                    flop,
-                    bytes,
-                });
-            }
-        }
-        let forward_s = self.element_wise(&work);
-        // Beside layers with experts, dense ones move other bytes.
-        let dense = self.model.experts.is_some() && work.expert_parameters == 0;
-        let kind = if dense { ", dense layers" } else { "" };
-        let name = &format!("element-wise operations, norms{kind}");
-        let bytes = self.costs.moved.get();
-        found.push(moved(name, "forward", twice(operators) * batches, forward_s, bytes));
-        let backward_s = self.element_wise_backward(&work);
-        let bytes = 2.0 * self.costs.moved.get();
-        found.push(moved(name, "backward", batches, backward_s, bytes));
-        if job.recompute == Recompute::Selective {
-            let each_s = self.parts_again(&work, &Pass::default()).element_wise;
-            found.push(moved(name, "recomputed", batches, each_s, self.costs.moved.get()));
+        for product in self.products() {
+            let (m, n, k) = linear.sizes(product);
+            let each_s = self.product_of(product, precision, m, n, k);
+            found.push(multiplied("output layer", product, precision, times, each_s, &linear));
+            let each_s = self.product(product, &joining);
+            found.push(multiplied("joined tokens", product, job.precision, predicted, each_s, &joining));
         }
         if job.adapters.is_none() {
-            let parameters = work.dense_parameters + work.expert_parameters;
-            let each_s = self.accumulation(parameters);
-            let name = &format!("sums of gradients{kind}");
-            found.push(moved(name, "backward", batches, each_s, self.costs.moved.get()));
+            let each_s = self.accumulation(vocab * model.hidden);
+            let bytes = self.costs.moved.get();
+            found.push(moved("sums of gradients, output layer", "backward", times, each_s, bytes));
+            let each_s = self.accumulation(joining.inputs * joining.outputs);
+            let (times, bytes) = (times - batches, self.costs.moved.get());
+            found.push(moved("sums of gradients, joined tokens", "backward", times, each_s, bytes));
         }
-        found.extend(self.adapter_kernels(&work, if operators { 1.5 } else { twice(false) }, batches));
+        let bytes = self.logit_bytes(precision, tokens, vocab);
+        let each_s = self.costs.memory(bytes);
+        found.push(moved("logits and loss", "forward and backward", times, each_s, bytes));
         found
     }
 
-    /// The kernels of adapters, all of a layer as one for each pass; the forward pass `times` for each micro-batch.
-    fn adapter_kernels(&self, work: &LayerWork, times: f64, batches: f64) -> Vec<Kernel> {
-        let Some(rank) = self.job.adapters.map(f64::from) else { return Vec::new() };
-        let seconds = self.adapters(work);
-        let (mut flop, mut bytes, mut added, mut gradients) = (0.0, 0.0, 0.0, 0.0);
-        for each in adapted(self.job, work) {
-            let (copies, i, o) = (each.copies as f64, each.inputs as f64, each.outputs as f64);
-            let t = copies * each.tokens as f64;
-            flop += 2.0 * t * rank * (i + o);
-            bytes += 2.0 * (t * (i + o + 2.0 * rank) + copies * rank * (i + o));
-            added += 6.0 * t * o;
-            gradients += 6.0 * t * i;
-        }
-        let product = |product, times, each_s| Kernel {
-            name: "adapters".to_owned(),
-            pass: pass(product),
-            precision: Some(Precision::Bf16.name()),
-            times,
-            each_s,
-            flop,
-            bytes,
-        };
-        // Every second product is computed again, and all between them.
-        let between = if times > 1.0 { 2.0 } else { 1.0 };
-        vec![
-            product(Product::Forward, times * batches, seconds.forward),
-            product(Product::InputGradient, batches, seconds.backward - seconds.weights),
-            product(Product::WeightGradient, batches, seconds.weights),
-            moved("sums of adapters", "forward", between * batches, seconds.added, added),
-            moved("sums of adapters", "backward", batches, seconds.gradients, gradients),
-        ]
+    /// The products of a linear layer in a step. Frozen weights have no gradients.
+    pub(super) fn products(&self) -> impl Iterator<Item = Product> {
+        let frozen = self.job.adapters.is_some();
+        PRODUCTS.into_iter().filter(move |&product| !frozen || product != Product::WeightGradient)
     }
-}
-
-/// Operations and bytes of causal attention on one rank of a sequence: bytes are queries, keys, values and outputs, backward
-/// with the gradients of each.
-fn attended(work: AttentionWork, context: u32) -> (f64, f64) {
-    let AttentionWork { batch, sequence, heads, kv_heads, key_dim, value_dim, backward, fp8, .. } = work;
-    let parts = f64::from(context);
-    let flop = work.flop() / parts;
-    let (key, value) = (key_dim as f64, value_dim as f64);
-    let tokens = batch as f64 * sequence as f64 / parts;
-    let element = if fp8 { 1.0 } else { 2.0 };
-    let once = element * tokens * (heads as f64 * (key + value) + kv_heads as f64 * (key + value) * parts);
-    (flop, if backward { 2.0 * once } else { once })
-}
-
-/// What a linear layer is called, from its place among those of its layer.
-fn linear_name(model: &Model, linears: &[Linear], at: usize) -> String {
-    use crate::model::Attention;
-    let attention: &[&str] = match model.attention {
-        Attention::Full | Attention::Window { .. } => &["queries, keys, values", "output of attention"],
-        Attention::Latent(latent) if latent.query_rank > 0 => &[
-            "compressed queries",
-            "queries",
-            "compressed keys and values",
-            "keys and values",
-            "output of attention",
-        ],
-        Attention::Latent(_) => {
-            &["queries", "compressed keys and values", "keys and values", "output of attention"]
-        }
-    };
-    if let Some(name) = attention.get(at) {
-        return (*name).to_owned();
-    }
-    let part = linears[at].part;
-    let block = match part {
-        Part::Shared => "shared experts",
-        Part::Experts => "experts",
-        Part::Attention | Part::AttentionOutput | Part::UpProjection | Part::Dense => "feed-forward",
-    };
-    let first = linears[..at].iter().all(|linear| linear.part != part);
-    format!("{block}, {}", if first { "first" } else { "second" })
 }

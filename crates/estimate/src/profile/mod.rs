@@ -6,11 +6,12 @@
 //!   as it can be, so that the end of the last one checks the estimate of the pipeline;
 //! - `memory`: the memory of each stage over the step, whose peak checks the estimate of memory;
 //! - `communication`: the collectives of a rank of the slowest stage;
-//! - `kernels`: the kernels of such a rank;
+//! - `kernels`: the kernels of such a rank, and `layer_kernels`: those of its layers;
 //! - `recorded`: costs that record what they are asked for, from which the last two take their calls.
 
 mod communication;
 mod kernels;
+mod layer_kernels;
 mod memory;
 mod recorded;
 
@@ -100,8 +101,7 @@ pub fn profile<C: Costs>(
     let setting = Setting { model, job, cluster, software, costs };
     let step = estimate(model, job, cluster, software, costs);
     let chunks = setting.chunk_times();
-    let slowest =
-        (0..step.stages_s.len()).max_by(|&a, &b| step.stages_s[a].total_cmp(&step.stages_s[b])).unwrap_or(0);
+    let slowest = step.slowest();
     let exposed = if job.overlap.pipeline { software.pipeline_exposed } else { 1.0 };
     let message_s = setting.message_s();
     let wait_s = exposed * message_s;
