@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncline.codes import Code
 from syncline.input.node import Mark, Text
-from syncline.input.problem import error
+from syncline.input.problem import error, raise_errors
 from syncline.jobs.bridge.mapping import SPELLED, keys, megatron
 from syncline.jobs.bridge.mapping.adapters import adapters
 from syncline.jobs.bridge.mapping.recipes import DEGREES, recipe
@@ -15,11 +15,15 @@ from syncline.jobs.converted import Converted, convert
 from syncline.jobs.given import Given
 from syncline.jobs.keys import known
 from syncline.jobs.megatron.mapping import map_settings
+from syncline.jobs.python_code import refuse_code
 from syncline.jobs.settings import Settings
 from syncline.jobs.yaml_settings import read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_SIZES = frozenset(("model.num_layers", "model.hidden_size", "model.num_attention_heads"))
 
 
 def convert_bridge(
@@ -40,7 +44,18 @@ def convert_bridge(
     :param ignored: keys to leave out, though they are unknown or refused.
     :raises SynclineError: with all keys that cannot be used, each with its place.
     """
+    refuse_code(path, "Megatron-Bridge", "convert run_config.yaml, which the job writes beside its checkpoints")
     found = known(read_settings(path), keys(), ignored, "Megatron-Bridge")
+    if model is None and not found.problems and not _SIZES & found.found.keys():
+        raise_errors(
+            error(
+                Code.MISSING_KEY,
+                "this file overrides a recipe, which has the sizes of the model",
+                mark=Mark(Text(path, ()), 0, 0, 0),
+                key="--model",
+                help="add --model NAME, such as llama3-70b, or the path of its config.json; or convert run_config.yaml",
+            )
+        )
     # A file without sizes overrides a recipe.
     overrides = model is not None and "model.num_layers" not in found.found
     defaults = recipe(found.found) if overrides else {}

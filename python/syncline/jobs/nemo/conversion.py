@@ -10,6 +10,7 @@ from syncline.jobs.given import Given
 from syncline.jobs.keys import known, read_keys
 from syncline.jobs.megatron.mapping import map_settings
 from syncline.jobs.nemo.mapping import SPELLED, adapted, megatron
+from syncline.jobs.python_code import refuse_code
 from syncline.jobs.settings import Settings
 from syncline.jobs.yaml_settings import read_settings
 
@@ -37,6 +38,7 @@ def convert_nemo(
     :param ignored: keys to leave out, though they are unknown or refused.
     :raises SynclineError: with all keys that cannot be used, each with its place.
     """
+    refuse_code(path, "NeMo", "convert a YAML file of NeMo 1, or write a job file")
     found = known(read_settings(path), read_keys(FILE), ignored, "NeMo")
     given = Settings(found.found, "NeMo")
     nodes, devices = given.whole("trainer.num_nodes", 1) or 1, given.whole("trainer.devices", 1) or 1

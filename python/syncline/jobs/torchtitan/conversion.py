@@ -14,6 +14,7 @@ from syncline.input.source import read_file
 from syncline.jobs.converted import Converted, convert
 from syncline.jobs.given import Given
 from syncline.jobs.keys import known, read_keys
+from syncline.jobs.python_code import refuse_code
 from syncline.jobs.settings import Setting, Settings
 from syncline.jobs.torchtitan.mapping import map_settings
 
@@ -39,6 +40,7 @@ def convert_torchtitan(
     :param ignored: keys to leave out, though they are unknown or refused.
     :raises SynclineError: with all keys that cannot be used, each with its place.
     """
+    refuse_code(path, "torchtitan", "convert a TOML file of torchtitan 0.1 or 0.2, or write a job file")
     found = known(read_settings(path), read_keys(FILE), ignored, "torchtitan")
     settings = Settings(found.found, "torchtitan")
     map_settings(settings, Given.of(accelerator, gpus, model=model))
