@@ -60,6 +60,20 @@ DEEPSEEK = {
     "tie_word_embeddings": False,
 }
 V3 = {**DEEPSEEK, "num_experts_per_tok": 8, "q_lora_rank": 1536, "moe_intermediate_size": 2048, "n_shared_experts": 1}
+GLM = {
+    "attention_bias": True,
+    "first_k_dense_replace": 1,
+    "head_dim": 128,
+    "n_group": 1,
+    "n_shared_experts": 1,
+    "norm_topk_prob": True,
+    "num_experts_per_tok": 8,
+    "num_nextn_predict_layers": 1,
+    "partial_rotary_factor": 0.5,
+    "routed_scaling_factor": 1.0,
+    "tie_word_embeddings": False,
+    "topk_group": 1,
+}
 QUANTISED = {"quant_method": "fp8", "weight_block_size": [128, 128], "fmt": "e4m3", "activation_scheme": "dynamic"}
 GEMMA = {"attention_bias": False, "hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": 256}
 SOFTCAP = {
@@ -230,6 +244,46 @@ MODELS = {
     "kimi-k2": sized(
         "kimi_k2", 1026.4e9, 7168, 61, 64, 64, 18432, 163840, **V3, n_routed_experts=384, num_nextn_predict_layers=0
     ),
+    "glm-4.5": sized(
+        "glm4_moe",
+        355e9,
+        *(5120, 92, 96, 8, 12288, 151552),
+        **{**GLM, "first_k_dense_replace": 3, "routed_scaling_factor": 2.5},
+        moe_intermediate_size=1536,
+        n_routed_experts=160,
+        use_qk_norm=True,
+    ),
+    "glm-4.5-air": sized(
+        "glm4_moe",
+        106.85e9,
+        *(4096, 46, 96, 8, 10944, 151552),
+        **GLM,
+        moe_intermediate_size=1408,
+        n_routed_experts=128,
+        use_qk_norm=False,
+    ),
+    "minimax-m2": sized(
+        "minimax_m2",
+        228.7e9,
+        *(3072, 62, 48, 8, 1536, 200064),
+        head_dim=128,
+        attn_type_list=[1] * 62,
+        num_local_experts=256,
+        num_experts_per_tok=8,
+        shared_intermediate_size=0,
+        mlp_intermediate_size=8192,
+        use_qk_norm=True,
+        qk_norm_type="per_layer",
+        scoring_func="sigmoid",
+        use_routing_bias=True,
+        use_mtp=True,
+        num_mtp_modules=3,
+        mtp_transformer_layers=1,
+        tie_word_embeddings=False,
+    ),
+    "smollm3-3b": sized("smollm3", 3.075e9, 2048, 36, 16, 4, 11008, 128256, no_rope_layer_interval=4),
+    "seed-oss-36b": sized("seed_oss", 36.151e9, 5120, 64, 80, 8, 27648, 155136, tie_word_embeddings=False),
+    "olmo-3-7b": sized("olmo3", 7.298e9, 4096, 32, 32, "absent", 11008, 100278, sliding_window=4096),
     "gemma-7b": sized("gemma", 8.5377e9, 3072, 28, 16, 16, 24576, 256000, head_dim=256),
     "gemma-2-9b": sized("gemma2", 9.2417e9, 3584, 42, 16, 8, 14336, 256000, **GEMMA, **SOFTCAP, head_dim=256),
     "gemma-2-27b": sized(
@@ -296,6 +350,7 @@ MODELS = {
 EXPECTED_NOTES = {
     "llama-4-scout": "Attention in chunks counts as a window of their size.",
     "llama-4-maverick": "Attention in chunks counts as a window of their size.",
+    "minimax-m2": "Layers for multi-token prediction do not count.",
 }
 CAPPED_NOTE = "Kernels that cap scores (`attn_logit_softcapping`) were not measured: attention counts without."
 QUANTISED_NOTE = "`quantization_config` describes the checkpoint: training computes in the precision that is asked for."
@@ -419,3 +474,26 @@ def test_what_is_not_modelled_is_refused_by_its_key(name, changes, key):
 def test_dense_layers_at_the_beginning_are_counted():
     found = architecture({**MODELS["qwen3-30b"].keys, "mlp_only_layers": [0, 1]}, "m")
     assert found.experts.dense_layers == 2
+
+
+def test_layers_of_olmo_3_attend_within_a_window_but_each_fourth():
+    found = architecture(MODELS["olmo-3-7b"].keys, "olmo-3-7b")
+    assert found.window is not None
+    assert (found.window.tokens, found.window.full_every) == (4096, 4)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("attn_type_list", [0] + 61 * [1]), ("attn_type_list", 1), ("shared_intermediate_size", 512)]
+)
+def test_what_minimax_m2_lacks_is_refused(key, value):
+    with pytest.raises(ModelError) as raised:
+        architecture({**MODELS["minimax-m2"].keys, key: value}, "minimax-m2")
+    assert raised.value.key == key
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("deepseek_v32", "an index selects"), ("glm_moe_dsa", "an index selects"), ("qwen3_5", "linear")]
+)
+def test_attention_that_is_not_modelled_is_named(kind, why):
+    with pytest.raises(ModelError, match=why):
+        architecture({"model_type": kind}, kind)

@@ -31,6 +31,8 @@ KINDS = (
     "deepseek_v2",
     "deepseek_v3",
     "kimi_k2",
+    "glm4_moe",
+    "minimax_m2",
     "gemma",
     "gemma2",
     "gemma3_text",
@@ -38,14 +40,21 @@ KINDS = (
     "nemotron",
     "phi3",
     "olmo2",
+    "olmo3",
+    "smollm3",
+    "seed_oss",
     "gpt2",
 )
 """Values of ``model_type`` that are read."""
 REFUSED = {
     "state-space layers, which are not modelled": (
-        "nemotron_h mamba mamba2 falcon_mamba falcon_h1 jamba bamba zamba zamba2"
+        "nemotron_h mamba mamba2 falcon_mamba falcon_h1 granitemoehybrid jamba bamba zamba zamba2"
     ),
-    "linear attention, which is not modelled": "qwen3_next minimax minimax_m1 kimi_linear rwkv recurrent_gemma",
+    "linear attention, which is not modelled": (
+        "qwen3_next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text minimax minimax_m1 kimi_linear rwkv "
+        "recurrent_gemma"
+    ),
+    "attention to tokens that an index selects, which is not modelled": "deepseek_v32 glm_moe_dsa minimax_m3",
     "layers of different shapes, which are not modelled": "nemotron-nas deci gemma3n gemma3n_text openelm",
     "an encoder; only decoders are modelled": (
         "bert roberta distilbert electra albert deberta deberta-v2 xlm-roberta modernbert t5 mt5 bart mbart pegasus "
@@ -53,18 +62,44 @@ REFUSED = {
     ),
 }
 """Values of ``model_type`` that are refused, by the reason."""
-_TIED = ("gemma", "gemma2", "gemma3_text", "gpt2")
-_KV_AS_HEADS = ("llama", "nemotron", "phi3", "olmo2", "deepseek_v2", "deepseek_v3", "kimi_k2")
+_TIED = ("gemma", "gemma2", "gemma3_text", "smollm3", "gpt2")
+_KV_AS_HEADS = ("llama", "nemotron", "phi3", "olmo2", "olmo3", "deepseek_v2", "deepseek_v3", "kimi_k2")
 """Kinds that have as many heads of keys and values as of queries where a file does not say it."""
-_HEAD_DIMS = {"qwen3": 128, "gemma": 256, "gemma2": 256, "gemma3_text": 256, "gpt_oss": 64, "llama4_text": 128}
+_HEAD_DIMS = {
+    "qwen3": 128,
+    "gemma": 256,
+    "gemma2": 256,
+    "gemma3_text": 256,
+    "gpt_oss": 64,
+    "llama4_text": 128,
+    "glm4_moe": 128,
+    "seed_oss": 128,
+}
 """Sizes of heads where files do not say it; in other kinds, the heads divide the hidden size."""
 _GEMMA3 = {"num_attention_heads": 8, "num_key_value_heads": 4, "vocab_size": 262_208}
 """Sizes that files of Gemma 3 leave out."""
-_WINDOWS = {"mistral": 4096, "gemma2": 4096, "gemma3_text": 4096, "gpt_oss": 128, "mixtral": None, "phi3": None}
+_WINDOWS = {
+    "mistral": 4096,
+    "gemma2": 4096,
+    "gemma3_text": 4096,
+    "gpt_oss": 128,
+    "olmo3": 4096,
+    **dict.fromkeys(("mixtral", "phi3")),
+}
 """Kinds whose attention has a window, with that of files that do not say it; others have one only if they say so."""
 _CHUNK = 8192
 """Tokens of a chunk of attention in Llama 4 where files do not say it."""
-_TOP_K = {"mixtral": 2, "qwen2_moe": 4, "qwen3_moe": 8, "deepseek_v3": 8, "kimi_k2": 8, "gpt_oss": 4, "llama4_text": 1}
+_TOP_K = {
+    "mixtral": 2,
+    "qwen2_moe": 4,
+    "qwen3_moe": 8,
+    "deepseek_v3": 8,
+    "kimi_k2": 8,
+    "gpt_oss": 4,
+    "llama4_text": 1,
+    "glm4_moe": 8,
+    "minimax_m2": 8,
+}
 """Experts that a token goes to where files do not say it."""
 _MULTIMODAL = "text_config"
 _LONGEST_NAME, _LONGEST_NOTE = 1000, 1000
@@ -120,6 +155,8 @@ def _decoder(keys: Keys, name: str) -> Architecture:
     if (head_dim := _head(keys, latent, kind)) is None:
         _divided("hidden_size", hidden, "num_attention_heads", heads)
     layers = keys.size("num_hidden_layers", most=LAYERS)
+    if kind == "minimax_m2":
+        _only_full(keys, layers)
     window = _window(keys, kind, layers)
     chunked = window is not None and kind == "llama4_text"
     return Architecture(
@@ -210,7 +247,7 @@ def _window(keys: Keys, kind: str, layers: int) -> Window | None:
         return None
     if switched and first > 0 and values.get("layer_types") is None:
         raise ModelError("max_window_layers", first, f"0 or {layers}: windows in some layers are not modelled")
-    every = {"gemma2": 2, "gpt_oss": 2}.get(kind, 0)
+    every = {"gemma2": 2, "gpt_oss": 2, "olmo3": 4}.get(kind, 0)
     if kind == "gemma3_text":
         every = keys.size("sliding_window_pattern", keys.size("_sliding_window_pattern", 6))
     return _with_full_layers(keys, layers, keys.size("sliding_window", unsaid, most=LONGEST), every)
@@ -221,6 +258,14 @@ def _with_full_layers(keys: Keys, layers: int, tokens: int, every: int) -> Windo
     types = keys.values.get("layer_types")
     found = every if types is None else _period(types, layers)
     return None if found is None else Window(tokens=tokens, full_every=found)
+
+
+def _only_full(keys: Keys, layers: int) -> None:
+    """Checks that a file of MiniMax has neither linear attention nor a shared MLP."""
+    types = keys.values.get("attn_type_list")
+    if types is not None and types != [1] * layers:
+        raise ModelError("attn_type_list", types, f"{layers} times 1, full attention: linear attention is not modelled")
+    keys.must_be("shared_intermediate_size", 0, 0, "a shared MLP beside the experts is not modelled here")
 
 
 _LAYERS = {"full_attention": True, "sliding_attention": False, "chunked_attention": False}
@@ -250,7 +295,7 @@ def _experts(keys: Keys, kind: str, layers: int) -> Experts | None:
         return None
     count = keys.size(names[0], most=EXPERTS)
     width = keys.size("intermediate_size", most=LONGEST)
-    if kind not in ("mixtral", "gpt_oss", "llama4_text"):
+    if kind not in ("mixtral", "gpt_oss", "llama4_text", "minimax_m2"):
         width = keys.size("moe_intermediate_size", width, most=LONGEST)
     shared = 1 if kind in ("qwen2_moe", "llama4_text") else keys.number("n_shared_experts", most=EXPERTS)
     shared_ffn = keys.size("shared_expert_intermediate_size", most=LONGEST) if kind == "qwen2_moe" else shared * width

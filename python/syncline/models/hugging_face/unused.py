@@ -29,15 +29,17 @@ _WITHOUT_EFFECT = {
         "rotary_pct partial_rotary_factor rotary_dim attn_temperature_tuning floor_scale attn_scale "
         "query_pre_attn_scalar attention_multiplier scale_attn_weights scale_attn_by_inverse_layer_idx "
         "reorder_and_upcast_attn final_logit_softcapping clip_qkv swiglu_limit hidden_act "
-        "hidden_activation activation_function no_rope_layers no_rope_layer_interval "
+        "hidden_activation activation_function no_rope_layers no_rope_layer_interval layernorm_full_attention_beta "
+        "layernorm_linear_attention_beta layernorm_mlp_beta "
     ),
     "Vectors beside the matrices: biases and norms of queries and keys are less than a thousandth of the parameters": (
-        "attention_bias attention_out_bias mlp_bias qkv_bias use_bias use_qk_norm qk_norm qk_layernorm norm_type "
+        "attention_bias attention_out_bias mlp_bias qkv_bias use_bias use_qk_norm qk_norm qk_norm_type qk_layernorm "
+        "norm_type "
     ),
     "How experts are chosen, which moves as many tokens as any other choice": (
         "norm_topk_prob routed_scaling_factor scoring_func topk_method aux_loss_alpha seq_aux "
         "router_aux_loss_coef output_router_logits router_jitter_noise router_bias use_expert_bias "
-        "moe_router_topk "
+        "moe_router_topk use_routing_bias shared_moe_mode "
     ),
     "What another program, inference, or how the model was made needs": (
         "pretraining_tp ep_size use_cache cache_implementation use_flash_attn attn_implementation "
@@ -54,6 +56,7 @@ _WITHOUT_EFFECT = {
     "Other names of `num_experts_per_tok` in files of GPT-OSS, and of `sliding_window` in files of Gemma 2": (
         "experts_per_token sliding_window_size "
     ),
+    "What `num_mtp_modules` and `shared_intermediate_size` of MiniMax decide": "use_mtp mlp_intermediate_size",
 }
 """Keys whose values change no estimate, by the reason."""
 NO_EFFECT = frozenset(name for names in _WITHOUT_EFFECT.values() for name in names.split())
@@ -63,6 +66,10 @@ _DROPOUT = (
     *("attention_dropout", "attn_dropout", "hidden_dropout", "residual_dropout", "resid_pdrop", "embd_pdrop"),
     *("attn_pdrop", "dropout", "embedding_dropout"),
 )
+
+
+_PREDICTION = ("num_mtp_modules", "mtp_transformer_layers")
+"""Layers for multi-token prediction of MiniMax, which its checkpoints lack."""
 
 
 class Used(Mapping[str, Any]):
@@ -101,6 +108,9 @@ def notes(used: Used, whole: Mapping[str, Any], *, dropout: bool) -> Iterator[st
         yield "`quantization_config` describes the checkpoint: training computes in the precision that is asked for"
     if _positive(used.get("attn_logit_softcapping")):
         yield "Kernels that cap scores (`attn_logit_softcapping`) were not measured: attention counts without"
+    used.asked |= set(_PREDICTION)
+    if any(_positive(used.get(name)) for name in _PREDICTION):
+        yield "Layers for multi-token prediction do not count"
     if dropout is not any(_positive(used.get(name)) for name in _DROPOUT):
         yield "Dropout counts, although its rates are 0" if dropout else "Dropout does not count"
     used.asked |= {"n_group", "topk_group"}
