@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ np = pytest.importorskip("numpy")
 pytest.importorskip("scipy")
 
 from syncline.kernels.fitting import attention, document, gemm  # noqa: E402
+from syncline.kernels.fitting.held_out import held_out  # noqa: E402
 from syncline.kernels.fitting.lattices import encode  # noqa: E402
 from syncline.kernels.fitting.least_squares import Constant, fit  # noqa: E402
 from syncline.kernels.fitting.machines import MACHINES  # noqa: E402
@@ -49,7 +51,7 @@ def test_a_fit_to_a_quarter_of_an_h100s_products_predicts_the_rest() -> None:
     # Without a model, linear interpolation of the logarithm of the time (Delaunay) has a median error of 3.0 % on these
     # rows, a mean of 5.1 % and a 90th percentile of 11.5 %.
     rows = products(read([table("H100-SXM5-80GB")], None).products("bf16"))
-    found = gemm.held_out(MACHINES["H100-SXM5-80GB"], "bf16", rows, casts=False)
+    found = held_out(rows, partial(gemm.fit_products, MACHINES["H100-SXM5-80GB"], "bf16", casts=False))
     assert found["corrected"]["median_percent"] < 2.4
     assert found["corrected"]["mean_percent"] < 4.0
     assert found["corrected"]["p90_percent"] < 9.5
@@ -60,7 +62,8 @@ def test_a_fit_to_a_quarter_of_an_h100s_products_predicts_the_rest() -> None:
 
 def test_a_fit_to_a_quarter_of_an_a100s_attention_predicts_the_rest() -> None:
     rows = attentions(read([table("A100-SXM4-80GB")], None).attention("bf16"))
-    found = attention.held_out(MACHINES["A100-SXM4-80GB"], "bf16", rows, prepares=True)["corrected"]
+    fit_attention = partial(attention.fit_attention, MACHINES["A100-SXM4-80GB"], "bf16", prepares=True)
+    found = held_out(rows, fit_attention)["corrected"]
     assert found["median_percent"] < 2
     assert found["mean_percent"] < 3.2
     assert found["p90_percent"] < 7.5

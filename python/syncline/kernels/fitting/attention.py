@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from syncline import _core
 from syncline.kernels.fitting.lattices import axis, encode
 from syncline.kernels.fitting.least_squares import Constant, fit
-from syncline.kernels.fitting.regression import Errors, Regression
+from syncline.kernels.fitting.regression import Regression
 from syncline.schemas import KERNEL_MODELS
 
 if TYPE_CHECKING:
@@ -126,23 +126,6 @@ def fit_attention(
     if not correct:
         return fitted
     return replace(fitted, section={**fitted.section, "corrections": _corrections(fitted, rows)})
-
-
-def held_out(
-    machine: Machine, data_type: str, rows: Attentions, *, prepares: bool, fitted_part: float = 0.25, seed: int = 0
-) -> dict[str, Any]:
-    """Errors on the rows that are left out of a fit, with and without corrections."""
-    import numpy as np
-
-    order = np.random.default_rng(seed).permutation(len(rows))
-    cut = int(len(rows) * fitted_part)
-    fitted = fit_attention(machine, data_type, rows.take(np.sort(order[:cut])), prepares=prepares)
-    rest = rows.take(np.sort(order[cut:]))
-    errors = {
-        name: Errors.of(fitted.times(rest, corrected=name == "corrected"), rest.seconds)
-        for name in ("corrected", "constants_only")
-    }
-    return {"left_out": 1 - fitted_part, "seed": seed, **{name: each.as_dict() for name, each in errors.items()}}
 
 
 def _constants(machine: Machine, data_type: str, rows: Attentions, *, prepares: bool) -> Fitted:

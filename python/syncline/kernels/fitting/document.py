@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from syncline.codes import Code
 from syncline.input.problem import error, raise_errors
 from syncline.kernels.fitting import attention, gemm
+from syncline.kernels.fitting.held_out import held_out
 from syncline.kernels.fitting.libraries import libraries
 from syncline.kernels.fitting.machines import machine_of
 from syncline.kernels.fitting.rows import attentions, products
@@ -108,7 +110,7 @@ def _gemms(machine: Machine, kernels: Kernels, progress: Callable[[str], None]) 
             continue
         progress(f"Fitting matrix products in {data_type}: {len(plain)} rows")
         measured, cast = products(plain), includes_cast(kernels, data_type)
-        errors = gemm.held_out(machine, data_type, measured, casts=cast)
+        errors = held_out(measured, partial(gemm.fit_products, machine, data_type, casts=cast))
         fitted = gemm.fit_products(machine, data_type, measured, casts=cast)
         section = fitted.section
         for layout in ("nn", "tn"):
@@ -152,7 +154,7 @@ def _attentions(
                 continue
             progress(f"Fitting attention {direction} in {data_type}: {len(rows)} rows")
             measured = attentions(rows)
-            errors = attention.held_out(machine, data_type, measured, prepares=prepares)
+            errors = held_out(measured, partial(attention.fit_attention, machine, data_type, prepares=prepares))
             fitted = attention.fit_attention(machine, data_type, measured, prepares=prepares)
             passes[direction] = {**fitted.section, "held_out": errors}
         forward, backward = passes["forward"], passes["backward"]

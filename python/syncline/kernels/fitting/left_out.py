@@ -8,12 +8,14 @@ model: linear interpolation of the logarithm of the time between measured shapes
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from syncline.kernels.fitting import attention, gemm
 from syncline.kernels.fitting.document import includes_cast
+from syncline.kernels.fitting.held_out import held_out, split
 from syncline.kernels.fitting.machines import MACHINES
 from syncline.kernels.fitting.regression import Errors
 from syncline.kernels.fitting.rows import Kernels, attentions, products, read
@@ -39,7 +41,7 @@ def _products(kernels: Kernels, data_type: str) -> None:
     rows = products(kernels.products(data_type))
     casts = includes_cast(kernels, data_type)
     for part in (0.25, 0.5):
-        found = [_split(rows, part, seed) for seed in SEEDS]
+        found = [split(rows, part, seed) for seed in SEEDS]
         fits = [gemm.fit_products(machine, data_type, rows.take(kept), casts=casts) for kept, _ in found]
         label = f"gemm {data_type}"
         for name, corrected in (("", True), (", constants alone", False)):
@@ -65,18 +67,12 @@ def _attention(kernels: Kernels) -> None:
     for name in ("corrected", "constants_only"):
         errors = []
         for seed in SEEDS:
-            found = attention.held_out(machine, "bf16", rows, prepares=True, seed=seed)[name]
+            found = held_out(rows, partial(attention.fit_attention, machine, "bf16", prepares=True), seed=seed)[name]
             errors.append(Errors(*(found[each] for each in _NUMBERS)))
         _print(f"attention bf16{'' if name == 'corrected' else ', constants alone'}", "75%", errors)
 
 
 _NUMBERS = ("rows", "mean_percent", "median_percent", "p90_percent", "largest_percent")
-
-
-def _split(rows: Any, part: float, seed: int) -> tuple[Any, Any]:
-    order = np.random.default_rng(seed).permutation(len(rows))
-    cut = int(len(rows) * part)
-    return np.sort(order[:cut]), np.sort(order[cut:])
 
 
 def _delaunay(rows: Any, kept: Any, rest: Any) -> Errors:
