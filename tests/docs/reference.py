@@ -6,10 +6,11 @@ from __future__ import annotations
 import itertools
 import json
 import re
+import textwrap
 from typing import TYPE_CHECKING, Any
 
+from tests.docs import accuracy, fidelity, public
 from tests.docs import faults as tried
-from tests.docs import fidelity, public
 from tests.docs.pages import ROOT
 
 if TYPE_CHECKING:
@@ -685,7 +686,16 @@ def kernels() -> list[str]:
     return table(["column", "value", "meaning"], [[f"`{each.name}`", each.kind, each.meaning] for each in COLUMNS])
 
 
+def accuracy_of(part: str) -> list[str]:
+    """Figures of predictions: ``groups``, ``nanotron``, ``held-out`` or ``constants``."""
+    if part == "nanotron":
+        return textwrap.wrap(accuracy.nanotron(), 124)
+    head, *rows = {"groups": accuracy.groups, "held-out": accuracy.held_out, "constants": accuracy.constants}[part]()
+    return table(head, rows)
+
+
 GENERATORS: dict[str, Callable[..., list[str]]] = {
+    "accuracy": accuracy_of,
     "kernels": kernels,
     "faults": faults,
     "fields": fields,

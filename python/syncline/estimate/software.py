@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FILE = "training-software.yaml"
 VOCAB_MULTIPLES: Mapping[str, int] = {"megatron": 128, "megatron-deepspeed": 128}
-"""Frameworks that pad vocabularies, and to a multiple of what for each tensor-parallel rank by default.
+"""Frameworks that pad vocabularies: to a multiple of this for each tensor-parallel rank, by default.
 
 Others divide a vocabulary among tensor-parallel ranks as it is: nanotron pads it to a multiple of these
 (``make_vocab_size_divisible_by: 1``), and PyTorch's ``DTensor`` gives the first ranks one row more.
@@ -46,46 +46,53 @@ class Software(Strict, metaclass=_Checked):
     """
 
     products: _Rate = 1.0
-    """Rate of matrix products of 16 bits in training, over that of the measured kernels under sustained load."""
+    """Rate of matrix products in 16 bits in training, over that of the measured kernels under sustained load."""
     low_precision_products: _Rate = 1.0
-    """Rate of products of 8 and 4 bits in training, over that of the measured kernels, which ran in short bursts."""
+    """Rate of matrix products in 8 and 4 bits in training, over that of the measured kernels, which ran in short
+    bursts."""
     attention: _Rate = 1.0
-    """The same for attention; no time is shorter than its operations take at the accelerator's peak."""
+    """Rate of attention in training, over that of the library's kernels. No time is shorter than the operations take at
+    the accelerator's peak."""
     attention_library: AttentionLibrary = "measured"
-    """Whose kernels compute attention: those of the library that was measured, or others by their rates."""
+    """Library whose kernels compute attention in jobs that name none; ``measured``: that of the measured kernels."""
     element_wise: _Part = 1.0
-    """Bytes that operations between products move, over those of kernels that fuse all that can be fused."""
+    """Bytes that element-wise operations and norms move, over those of kernels that fuse all that can be fused."""
     logit_bytes: Annotated[float, Field(ge=0, le=1000)] = 14.0
     """Bytes that output layer and loss move for each logit, forward and backward."""
     fused_accumulation: bool = True
-    """Whether products of weight gradients add to the sum of gradients, and no other kernel does."""
+    """Whether matrix products of weight gradients add to the sum of gradients themselves."""
     layer_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """Time in which the processor launches the kernels of a layer, forward and backward, in seconds."""
+    """Time in which the CPU launches the kernels of a layer, forward and backward, in seconds."""
     launch_power: Annotated[float, Field(ge=1, le=100)] | None = None
-    """How sharply the slower one of processor and accelerator sets the pace of a layer: the power mean of both times;
-    without it, the longer one alone."""
+    """Exponent of the power mean of the time of a layer on the accelerator and that of its launches; without it, the
+    longer of both counts."""
     staged_layer_s: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """What adds to that time for each tensor-parallel rank, if stages are in several NVLink domains, in seconds."""
+    """What each tensor-parallel rank adds to ``layer_cpu_s`` if pipeline stages are in several NVLink domains, in
+    seconds."""
     tensor_exposed: _Part = 0.3
     """Part of tensor-parallel collectives that stays exposed where they overlap."""
     dispatch: _Part = 1.0
-    """Time that tokens take to experts and back by NCCL, over that of its all-to-all alone."""
+    """Time of dispatch and combine by NCCL, over that of its all-to-alls alone."""
     expert_exposed: _Part = 0.3
-    """Part of that time that stays exposed where it overlaps, but for dedicated kernels, which take multiprocessors."""
+    """Part of dispatch and combine by NCCL that stays exposed where they overlap. Of dedicated kernels, that is the
+    share of multiprocessors that they take."""
     expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """What routing and dispatch add to the time in which the processor launches the kernels of a layer, in seconds."""
+    """What routing and dispatch add to ``layer_cpu_s``, in seconds."""
     each_expert_cpu_s: Annotated[float, Field(ge=0, le=1)] = 0.0
-    """What each expert of a rank adds to it."""
+    """What each expert of a rank adds to ``layer_cpu_s``, in seconds."""
     partial_graphs: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Part of these times that is left where CUDA graphs hold all but experts and dispatch."""
+    """Part of the CPU's time for a layer that is left with partial CUDA graphs, which leave out experts and
+    dispatch."""
     expert_element_wise: _Part = 1.0
-    """Bytes that routing, sorting and activations of experts move, over those of kernels that fuse all that can be."""
+    """Bytes that routing, sorting and activations of experts move, over those of kernels that fuse all that can be
+    fused."""
     fused_biases: bool = True
-    """Whether kernels of products and activations add biases of experts and limit activations, and no others do."""
+    """Whether kernels of matrix products and activations add biases of experts and clamp activations themselves."""
     data_exposed: _Part = 0.3
-    """Part of gradients and parameters that stays exposed where they overlap."""
+    """Part of data-parallel collectives, of gradients and parameters, that stays exposed where they overlap."""
     sharded_exposed: _Part | None = None
-    """The same with ZeRO-3, where every layer has exchanges of its own to hide; without it, ``data_exposed``."""
+    """The same with ZeRO-3, where the collectives of a layer overlap with other layers; without it,
+    ``data_exposed``."""
     pipeline_exposed: _Part = 0.3
     """Part of messages between stages that stays exposed where they overlap."""
 
@@ -95,7 +102,7 @@ class ConstantSet(Strict):
 
     frameworks: list[str]
     accelerators: list[str]
-    """How their names begin."""
+    """How the names of its accelerators begin."""
     constants: Software
     calibrated: str
     """What they were fitted to."""
@@ -135,7 +142,7 @@ def shipped() -> Mapping[str, ConstantSet]:
 
 
 def vocab_multiple(framework: str) -> int:
-    """To a multiple of what a framework pads the vocabulary for each tensor-parallel rank; 1 if it does not."""
+    """The multiple to which a framework pads the vocabulary for each tensor-parallel rank; 1 without padding."""
     return VOCAB_MULTIPLES.get(framework, 1)
 
 
