@@ -13,6 +13,7 @@
 - :mod:`~syncline.clusters.regular`: a network as a family of fabrics, if it is regular;
 - :mod:`~syncline.clusters.infiniband`: reads ``ibnetdiscover``;
 - :mod:`~syncline.clusters.slurm`: reads Slurm's ``topology.conf``;
+- :mod:`~syncline.clusters.slurm_yaml`: reads Slurm's ``topology.yaml``;
 - :mod:`~syncline.clusters.simai`: reads topologies of SimAI;
 - :mod:`~syncline.clusters.conversion`: recognises a text, and converts it into a fabric.
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from syncline.clusters import infiniband, nccl_topology, network, nodes, simai, slurm, smi
+from syncline.clusters import infiniband, nccl_topology, network, nodes, simai, slurm, slurm_yaml, smi
 from syncline.clusters.printed import Printed
 from syncline.input.dump import dump
 from syncline.input.problem import raise_errors
@@ -53,6 +53,11 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             lambda printed: slurm.begins(printed.lines),
             lambda printed, given: network.fabric(slurm.read(printed, given), given),
         ),
+        "slurm_yaml": Kind(
+            "Slurm's topology.yaml",
+            lambda printed: slurm_yaml.begins(printed.lines),
+            lambda printed, given: network.fabric(slurm_yaml.read(printed, given), given),
+        ),
         "smi": Kind(
             "nvidia-smi topo -m",
             lambda printed: smi.begins(printed.lines),
@@ -73,13 +78,14 @@ class Conversion:
     """Sentences: what was read, and what was left out."""
 
 
-def recognise(path: str) -> Printed | None:
-    """The text, if a cluster printed it.
+def recognise(path: str, *, yaml: bool = False) -> Printed | None:
+    """The text, if a cluster printed it; with ``yaml``, only if it is YAML.
 
     :raises SynclineError: the file cannot be read.
     """
     printed = Printed(path, read_file(path, MAX_BYTES))
-    return printed if _kind(printed) else None
+    known = KINDS["slurm_yaml"].begins(printed) if yaml else _kind(printed)
+    return printed if known else None
 
 
 def convert(printed: Printed, given: Given, *, as_json: bool = False) -> Conversion:

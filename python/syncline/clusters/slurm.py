@@ -42,7 +42,7 @@ _NAMES = {
 
 
 @dataclass(frozen=True)
-class _Value:
+class Value:
     """A value, and where it is."""
 
     text: str
@@ -51,12 +51,12 @@ class _Value:
 
 
 @dataclass(frozen=True)
-class _Entry:
+class Entry:
     """A switch or a block."""
 
-    name: _Value
+    name: Value
     hosts: list[str]
-    below: list[tuple[str, _Value]]
+    below: list[tuple[str, Value]]
     """Switches below a switch, and the value that names them."""
 
 
@@ -70,7 +70,11 @@ def read(printed: Printed, given: Given) -> Network:
 
     :raises SynclineError: a line is malformed, or a rate is missing; errors name line and column.
     """
-    reader = _Reader(printed)
+    return network_of(Reader(printed), given)
+
+
+def network_of(reader: Reader, given: Given) -> Network:
+    """The network of what a reader finds; arguments and errors are those of :func:`read`."""
     switches, blocks = reader.read()
     ports = given.count("--nics", 1)
     rate = given.rate("--nic", "Slurm does not know the rate of a host's interface")
@@ -82,53 +86,56 @@ def read(printed: Printed, given: Given) -> Network:
     return Network(hosts, ["network"], {}, blocks={host: each.name.text for each in blocks for host in each.hosts})
 
 
-class _Reader(TextReader):
+class Reader(TextReader):
     """Reads lines, and checks what they say together."""
 
-    def read(self) -> tuple[list[_Entry], list[_Entry]]:
+    def read(self) -> tuple[list[Entry], list[Entry]]:
         """The switches and the blocks."""
-        switches: dict[str, _Entry] = {}
-        blocks: dict[str, _Entry] = {}
+        switches: dict[str, Entry] = {}
+        blocks: dict[str, Entry] = {}
         for values in self.lines():
             kind = next(iter(values))
-            if kind == "blocksizes":
-                continue
-            known = switches if kind == "switchname" else blocks
-            entry = self.entry(kind, values)
-            if entry.name.text in known:
-                first = known[entry.name.text].name.line
-                self.wrong_value(
-                    f"a second line of {entry.name.text}", entry.name, notes=[f"the first is line {first}"]
-                )
-            known.setdefault(entry.name.text, entry)
+            if kind != "blocksizes":
+                self.add(self.entry(kind, values), switches if kind == "switchname" else blocks)
+        return self.checked(switches, blocks)
+
+    def add(self, entry: Entry, known: dict[str, Entry]) -> None:
+        """Adds a switch or a block to those that are known; a second one of a name is an error."""
+        if entry.name.text in known:
+            first = known[entry.name.text].name.line
+            self.wrong_value(f"a second line of {entry.name.text}", entry.name, notes=[f"the first is line {first}"])
+        known.setdefault(entry.name.text, entry)
+
+    def checked(self, switches: dict[str, Entry], blocks: dict[str, Entry]) -> tuple[list[Entry], list[Entry]]:
+        """The switches and the blocks, if there was no error so far, and no host is in two blocks."""
         self.raise_problems()
         if blocks:
             self.once([*blocks.values()])
         return [*switches.values()], [*blocks.values()]
 
-    def lines(self) -> Iterator[dict[str, _Value]]:
+    def lines(self) -> Iterator[dict[str, Value]]:
         """The keys in lower case and the values of each line, in their order."""
         for number, line in enumerate(self.printed.lines, 1):
             content = line.split("#", 1)[0]
             if not content.strip():
                 continue
-            found: dict[str, _Value] = {}
+            found: dict[str, Value] = {}
             rest = content
             for pair in _PAIR.finditer(content):
                 rest = rest.replace(pair[0], " " * len(pair[0]), 1)
                 self.key(found, pair, number)
             if rest.strip():
                 column = len(rest) - len(rest.lstrip()) + 1
-                word = _Value(rest.split()[0], number, column)
+                word = Value(rest.split()[0], number, column)
                 self.wrong_value(
                     "not of the form KEY=VALUE", word, help="write it like SwitchName=leaf1 Nodes=gpu[001-016]"
                 )
             elif found:
                 yield found
 
-    def key(self, found: dict[str, _Value], pair: re.Match[str], line: int) -> None:
+    def key(self, found: dict[str, Value], pair: re.Match[str], line: int) -> None:
         """Adds a key and its value."""
-        key, place = pair[1].lower(), _Value(pair[1], line, pair.start() + 1)
+        key, place = pair[1].lower(), Value(pair[1], line, pair.start() + 1)
         allowed = _KEYS[next(iter(found))] if found else tuple(_KEYS)
         if key not in allowed:
             names = [_NAMES[each] for each in allowed]
@@ -139,9 +146,9 @@ class _Reader(TextReader):
             self.raise_problems()
         if key in found:
             self.wrong_value(f"{pair[1]} is given twice", place)
-        found[key] = _Value(pair[2], line, pair.start(2) + 1)
+        found[key] = Value(pair[2], line, pair.start(2) + 1)
 
-    def entry(self, kind: str, values: dict[str, _Value]) -> _Entry:
+    def entry(self, kind: str, values: dict[str, Value]) -> Entry:
         """A switch or a block."""
         name = values[kind]
         hosts = self.expanded(values["nodes"]) if "nodes" in values else []
@@ -149,11 +156,14 @@ class _Reader(TextReader):
             [(each, values["switches"]) for each in self.expanded(values["switches"])] if "switches" in values else []
         )
         if not hosts and not below:
-            keys = "Nodes or Switches" if kind == "switchname" else "Nodes"
-            self.wrong_value(f"{name.text} has nothing below it", name, help=f"add {keys}")
-        return _Entry(name, hosts, below)
+            self.nothing_below(name, "Nodes or Switches" if kind == "switchname" else "Nodes")
+        return Entry(name, hosts, below)
 
-    def expanded(self, value: _Value) -> list[str]:
+    def nothing_below(self, name: Value, keys: str) -> None:
+        """Collects an error about a switch or a block."""
+        self.wrong_value(f"{name.text} has nothing below it", name, help=f"add {keys}")
+
+    def expanded(self, value: Value) -> list[str]:
         """The names in a list."""
         try:
             return expand(value.text)
@@ -162,7 +172,7 @@ class _Reader(TextReader):
             self.problems.append(self.printed.wrong(f"not a list of names: {problem}", at, found=shown(value.text)))
             return []
 
-    def once(self, blocks: list[_Entry]) -> None:
+    def once(self, blocks: list[Entry]) -> None:
         """Checks that no host is in two blocks."""
         first: dict[str, str] = {}
         for block in blocks:
@@ -174,7 +184,7 @@ class _Reader(TextReader):
                 first.setdefault(host, block.name.text)
         self.raise_problems()
 
-    def tree(self, entries: list[_Entry], ports: int, rate: int, given: Given) -> Network:
+    def tree(self, entries: list[Entry], ports: int, rate: int, given: Given) -> Network:
         """The tree of switches."""
         number = {entry.name.text: at for at, entry in enumerate(entries)}
         hosts: dict[str, Host] = {}
@@ -203,7 +213,7 @@ class _Reader(TextReader):
     def wrong_value(
         self,
         message: str,
-        value: _Value,
+        value: Value,
         *,
         found: str | None = None,
         allowed: str | None = None,

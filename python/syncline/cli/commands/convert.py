@@ -25,8 +25,8 @@ _KNOWN = (
     "SimAI's workload .txt -> scenario .yaml or .json; SimAI's topology -> fabric .yaml or .json; "
     "table.parquet of a run's folder -> .csv or .json; "
     "MSCCL .xml -> plan .json; plan .json -> MSCCL .xml; "
-    "what a cluster prints (nvidia-smi topo -m, NCCL's topology .xml, ibnetdiscover, Slurm's topology.conf) -> "
-    "fabric .yaml or .json"
+    "what a cluster prints (nvidia-smi topo -m, NCCL's topology .xml, ibnetdiscover, Slurm's topology.conf or "
+    "topology.yaml) -> fabric .yaml or .json"
 )
 
 
@@ -59,6 +59,7 @@ def convert(
         )
     printed = _printed(path) if ending in _SCENARIOS else None
     if given and printed is None:
+        _refuse_unprinted(path)
         options = dict.fromkeys(given, True)
         refuse(options, "applies only to what a cluster prints", "leave it out")
     simai = _simai(path) if ending in _SCENARIOS else None
@@ -71,10 +72,10 @@ def convert(
         text, notes = _job(simai, ending, fabric)
     elif path.suffix.lower() == ".parquet" and ending in (".csv", ".json"):
         text = _table(path, ending)
-    elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
-        text = _scenario(source, ending, Path(target).parent)
     elif printed is not None:
         text, notes = _fabric(printed, ending, given or {})
+    elif (path.suffix.lower() in _SCENARIOS or path.is_dir()) and ending in _SCENARIOS:
+        text = _scenario(source, ending, Path(target).parent)
     elif (path.suffix.lower(), ending) == (".xml", ".json"):
         plan, found = _core.msccl_to_plan(path)
         print_diagnostics(json.loads(found))
@@ -105,11 +106,33 @@ def convert(
 
 def _printed(path: Path) -> Printed | None:
     """What a cluster printed; None if the file is something else."""
-    if path.is_dir() or path.suffix.lower() in (*_SCENARIOS, ".parquet"):
+    ending = path.suffix.lower()
+    if path.is_dir() or ending in (".json", ".parquet"):
         return None
     from syncline.clusters import recognise
 
-    return recognise(path.as_posix())
+    return recognise(path.as_posix(), yaml=ending in _SCENARIOS)
+
+
+def _refuse_unprinted(path: Path) -> None:
+    """Refuses a text that nothing printed by its contents, though options add to what clusters print.
+
+    :raises SynclineError: it is no scenario, table or folder by its name.
+    """
+    if path.is_dir() or path.suffix.lower() in (*_SCENARIOS, ".parquet"):
+        return
+    from syncline.clusters.conversion import KINDS
+
+    said = path.read_bytes()[:200].strip()
+    raise_errors(
+        error(
+            Code.BAD_SYNTAX,
+            "not what a tool of a cluster prints" if said else "the file is empty",
+            mark=Mark(Text(path.as_posix(), ()), 0, 0, 0),
+            allowed=", ".join(each.name for each in KINDS.values()),
+            help="save all that the tool prints",
+        )
+    )
 
 
 def _fabric(printed: Printed, ending: str, options: Mapping[str, str]) -> tuple[str, Sequence[str]]:
