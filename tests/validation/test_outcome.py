@@ -50,6 +50,12 @@ def test_fits_counts_all_four_cases():
     assert found.accuracy == pytest.approx(4 / 6)
 
 
+def test_a_run_whose_step_was_measured_ran():
+    assert outcome(1.0, fits=False).ran is True
+    assert outcome(1.0, fits=False, ran="failed").ran is False
+    assert outcome(1.0, step_s=None).ran is None
+
+
 def test_a_run_fits_if_its_memory_is_at_most_that_of_the_accelerator():
     assert outcome(1.0, 80 * 2**30).fits
     assert not outcome(1.0, 80 * 2**30 + 1).fits

@@ -57,8 +57,13 @@ class Outcome:
 
     @property
     def ran(self) -> bool | None:
-        """Whether the run fitted; None if the source does not say. A run that failed counts as one that did not."""
-        return None if self.run.fits is None else self.run.fits == "yes"
+        """Whether the run fitted, as one whose step was measured did; None if the source does not say.
+
+        A run that failed counts as one that did not fit.
+        """
+        if self.run.fits is None:
+            return None if self.run.step_s is None else True
+        return self.run.fits == "yes"
 
 
 def compare(rows: Iterable[Row], predict: Predict) -> list[Outcome]:

@@ -10,7 +10,7 @@ from syncline.quantity import percent
 from syncline.validation.drawing import scatter
 from syncline.validation.groups import GROUPS, grouped
 from syncline.validation.groups import group as group_of
-from syncline.validation.screen import FEW, answer, fits_text, remark, row_columns, sets_text
+from syncline.validation.screen import FEW, answer, fits_of_runs, fits_text, remark, row_columns, sets_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -73,7 +73,7 @@ class _Html(str):
 def _parts(found: Validation) -> Iterator[str]:
     yield "<h1>Predicted and measured training steps</h1>"
     rows = grouped(found.outcomes)
-    yield _section("", f"<p>{escape(answer(found))}</p>" + _LEGEND)
+    yield _section("", f"<p>{escape(answer(found))}</p><p>{escape(fits_of_runs(found))}</p>" + _LEGEND)
     yield _section("Groups", _figures(found.groups, "group"))
     plots = "".join(
         f'<figure id="{group.name}">{_inline(scatter(group, rows[group.name]), group.name)}</figure>'

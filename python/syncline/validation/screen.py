@@ -11,6 +11,7 @@ from syncline.quantity import counted, memory, percent, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import of_columns
 from syncline.validation.groups import MEMORY, SETS, group
+from syncline.validation.outcome import Fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from syncline.validation.figures import Figures, Outlier, Validation
-    from syncline.validation.outcome import Fits, Outcome, Spread
+    from syncline.validation.outcome import Outcome, Spread
 
 LISTED = 20
 """Most remarks about outliers that are listed."""
@@ -92,6 +93,9 @@ def _parts(found: Validation, width: int) -> Iterator[RenderableType]:
     if found.memory is not None or found.memory_fits is not None:
         yield ""
         yield Text(lines(_memory(found.memory, found.memory_fits), width))
+    if fits := fits_of_runs(found):
+        yield ""
+        yield Text(lines(fits, width))
     if found.cells:
         yield ""
         near, first = sum(each.near for each in found.cells), sum(each.among_first for each in found.cells)
@@ -121,12 +125,11 @@ def _table(figures: Sequence[Figures], heading: str, *, bars: bool) -> Table:
     for key in _KEYS:
         columns[key] = ["" if each.step is None else percent(getattr(each.step, key)) for each in figures]
     columns["memory"] = ["" if each.memory is None else percent(each.memory.median) for each in figures]
-    columns["fits right"] = ["" if each.fits is None else str(each.fits.right) for each in figures]
-    columns["fits wrong"] = ["" if each.fits is None else str(each.fits.wrong) for each in figures]
+    columns["fits right"] = [fits_text(each.fits) for each in figures]
     columns["fitted to"] = [sets_text(each) for each in figures]
     if bars:
         columns["bars in %"] = [bar_text(each) for each in figures]
-    spare = ("fits wrong", "fits right", "memory", "fitted to", "bars in %")
+    spare = ("fitted to", "bars in %", "memory", "fits right")
     return of_columns(columns, spare, bold=[bool(each.missed) for each in figures])
 
 
@@ -157,6 +160,14 @@ def _signed(error: float | None) -> str:
 
 def _rows(outcomes: Sequence[Outcome]) -> Table:
     return of_columns(row_columns(outcomes), ("GPUs", "memory", "model", "predicted memory"))
+
+
+def fits_of_runs(found: Validation) -> str:
+    """How many of the runs that ran were predicted to fit, as a sentence; empty if nothing is known of that."""
+    fits = Fits.of([each for each in found.outcomes if each.ran])
+    if fits is None:
+        return ""
+    return f"Of {fits.rows:,} runs that ran, {fits.ran_and_fits:,} were predicted to fit ({percent(fits.accuracy)})."
 
 
 _KEYS = ("median", "mean", "p90", "largest")
