@@ -331,6 +331,11 @@ def test_types_and_enumerations_are_read_as_files_write_them(convert):
     assert not convert(changed(BASE, {"model.attention_backend": "unfused"})).job.job.fused_attention
 
 
+def test_rotations_are_fused_unless_a_file_says_otherwise(convert):
+    for value, wanted in ((None, True), (True, True), (False, False)):
+        assert convert(changed(BASE, {"model.apply_rope_fusion": value})).job.job.rope_fusion == wanted
+
+
 def test_sharding_is_switched_on_by_dist_or_ddp(convert):
     whole = {"ddp.data_parallel_sharding_strategy": "optim_grads_params", "model.pipeline_model_parallel_size": 1}
     whole["model.virtual_pipeline_model_parallel_size"] = None

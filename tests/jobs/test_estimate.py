@@ -190,6 +190,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.dispatch_multiprocessors": [
         (changed(EXPERTS, dispatcher="fused"), {"dispatch_multiprocessors": 4}),
     ],
+    "JobFile.rope_fusion": [(DENSE, {"rope_fusion": False})],
     "JobFile.fused_experts": [(EXPERTS, {"fused_experts": True})],
     "JobFile.low_precision_output_layer": [(changed(DENSE, precision="fp8"), {"low_precision_output_layer": True})],
     "JobFile.fp8_attention": [(changed(DENSE, precision="fp8"), {"fp8_attention": True})],
@@ -257,6 +258,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "Decoder.vocab": [(DENSE, {"model__vocab": 32000})],
     "Decoder.tied": [(changed(DENSE, parallel__pipeline=1, parallel__virtual_stages=1), {"model__tied": True})],
     "Decoder.positions": [(DENSE, {"model__positions": "learned"})],
+    "Decoder.rope_scaling": [(DENSE, {"model__rope_scaling": "yarn"})],
     "Decoder.dropout": [(DENSE, {"model__dropout": True})],
     "Decoder.latent": [
         (
@@ -350,6 +352,8 @@ def test_frameworks_are_those_with_constants():
         ({"batch__global_batch": 160}, "batch.global_batch", "write global_batch: 192"),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "needs dispatcher: fused"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
+        ({"model__positions": "alibi", "rope_fusion": False}, "rope_fusion", "leave out rope_fusion"),
+        ({"model__positions": "alibi", "model__rope_scaling": "yarn"}, "model.rope_scaling", "leave out"),
         ({"overlap__experts": True}, "overlap.experts", "no experts"),
         ({"parallel__schedule": "zb-v"}, "parallel.virtual_stages", "write virtual_stages: 2"),
         ({"parallel__schedule": "zbv"}, "parallel.schedule", "zb-v"),

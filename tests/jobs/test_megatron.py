@@ -150,6 +150,8 @@ CHANGED = {
     "quick-geglu": ("--swiglu", "--quick-geglu"),
     "use-rotary-position-embeddings": ("--position-embedding-type rope", "--use-rotary-position-embeddings"),
     "position-embedding-type": "",
+    "apply-rope-fusion": "--apply-rope-fusion",
+    "no-rope-fusion": "--no-rope-fusion",
     "hidden-dropout": "",
     "attention-dropout": "",
     "vocab-size": "--vocab-size 32000",
@@ -283,6 +285,16 @@ def keys(line):
     except SynclineError as problem:
         return str(problem)
     return re.sub(r" *#.*", "", found.text), found.warnings
+
+
+def test_rotations_are_fused_and_scaled_as_megatron_says():
+    assert job(BASE).rope_fusion and job(f"{BASE} --apply-rope-fusion").rope_fusion
+    assert not job(f"{BASE} --no-rope-fusion").rope_fusion
+    yarn = BASE.replace("--position-embedding-type rope", "--position-embedding-type yarn")
+    scaled, plain = (converted(line).job.architecture for line in (yarn, BASE))
+    assert (scaled.positions, scaled.rope_scaling, plain.rope_scaling) == ("rope", "yarn", "none")
+    # Nothing is rotated.
+    assert job(f"{BASE.replace('--position-embedding-type rope', '')} --no-rope-fusion").rope_fusion
 
 
 def test_every_mapped_argument_has_a_case():

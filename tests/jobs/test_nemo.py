@@ -77,6 +77,7 @@ ALONE = {
     "model.sequence_parallel": False,
 }
 CHANGED = {
+    "model.apply_rope_fusion": {"model.apply_rope_fusion": False},
     "trainer.num_nodes": {"trainer.num_nodes": 128},
     "trainer.devices": {"trainer.devices": 4},
     "trainer.precision": {"trainer.precision": "16-mixed"},

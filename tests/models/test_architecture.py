@@ -96,6 +96,23 @@ def test_only_experts_of_gpt_oss_have_biases():
     assert not any(architecture(config, "m").biased_experts for config in (MIXTRAL, QWEN3_30B, DEEPSEEK_V3))
 
 
+def test_yarn_is_read_in_both_forms():
+    scaled = {"rope_type": "yarn", "factor": 4.0}
+    assert architecture(GPT_OSS, "m").rope_scaling == "yarn"
+    assert architecture({**GPT_OSS, "rope_scaling": None}, "m").rope_scaling == "none"
+    assert architecture(QWEN3_30B, "m").rope_scaling == "none"
+    for key, value in (
+        ("rope_scaling", scaled),
+        ("rope_parameters", scaled),
+        ("rope_scaling", {"type": "yarn", "factor": 40}),
+    ):
+        assert architecture({**QWEN3_30B, key: value}, "m").rope_scaling == "yarn"
+    # Angles of another length take no time.
+    assert architecture({**QWEN3_30B, "rope_scaling": {"rope_type": "llama3"}}, "m").rope_scaling == "none"
+    with pytest.raises(ModelError, match="rope_scaling"):
+        architecture({**QWEN3_30B, "rope_scaling": "yarn"}, "m")
+
+
 def test_the_text_part_of_a_model_counts():
     assert architecture({"model_type": "gemma3", "text_config": QWEN3_30B}, "m").layers == 48
 

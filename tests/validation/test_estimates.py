@@ -173,7 +173,7 @@ def test_a_set_like_another_one_leaves_out_the_rows_of_that_one(tmp_path):
         row(tmp_path, framework="megatron", model=name, **mixture) for name in ("qwen3-30b-a3b", "mixtral-8x7b")
     )
     asked = row(tmp_path, framework="automodel", model="qwen3-30b-a3b", **mixture)
-    made, own = {}, {"fused_accumulation": False}
+    made, own = {}, {"fused_accumulation": False, "fused_yarn": True}
     found = held_out([same, other], shipped(), {"megatron"}, made)(asked.run, asked.model, asked.cluster)
     of_other = made["megatron", "qwen3-30b-a3b", False]
     assert of_other != shipped()["megatron"].constants

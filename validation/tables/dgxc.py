@@ -13,16 +13,19 @@ if TYPE_CHECKING:
 
 
 def dgxc_recompute(model: str, cluster: str) -> dict[str, str]:
-    """Recomputation and attention of DeepSeek-V3 in DGX Cloud recipes: ``deepseek_v3/pretraining/launch.sh``.
+    """Recomputation, attention and rotation of DeepSeek-V3 in DGX Cloud recipes: ``deepseek_v3/pretraining/launch.sh``.
+
+    Megatron Core 0.12, which its ``setup.sh`` takes, has no kernel that rotates positions into latent attention.
 
     On Blackwell, Transformer Engine fuses attention whose keys have 192 and values 128 elements from cuDNN 9.11 on,
     which is newer than NeMo 25.04.01.
     """
     if model != "deepseek-v3":
         return {}
+    apart = {"recompute": "selective", "rope_fusion": "no"}
     if cluster == "dgx-h100":
-        return {"recompute": "selective", "recompute_modules": "mla_up_proj"}
-    return {"recompute": "selective", "recompute_modules": "core_attention", "attention": "unfused"}
+        return {**apart, "recompute_modules": "mla_up_proj"}
+    return {**apart, "recompute_modules": "core_attention", "attention": "unfused"}
 
 
 def dgxc(folder: Path) -> list[Row]:

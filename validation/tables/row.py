@@ -17,7 +17,8 @@ COLUMNS = (
     *("model", "layers", "cluster", "gpus"),
     *("tp", "sequence_parallel", "pp", "virtual_stages", "schedule", "split", "cp", "ep", "etp", "dp"),
     *("zero", "shard_group", "micro_batch", "global_batch", "accumulation", "sequence"),
-    *("precision", "gradient_type", "recompute", "recompute_modules", "attention", "optimizer", "lora", "offload"),
+    *("precision", "gradient_type", "recompute", "recompute_modules", "attention", "rope_fusion"),
+    *("optimizer", "lora", "offload"),
     *("overlap_tp", "overlap_gradients", "overlap_parameters", "overlap_pipeline", "overlap_experts"),
     *(
         "graphs",

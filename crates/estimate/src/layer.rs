@@ -3,6 +3,7 @@
 use crate::job::{Dispatcher, Graphs, Job, Precision, Recompute};
 use crate::machine::{AttentionWork, Cluster, Collective, Costs, Group, Product, Software, TokenKernels};
 use crate::model::Model;
+use crate::rotation::{self, Rotation};
 use crate::work::{LayerWork, Linear, layer_work};
 use syncline_kernels::Library;
 use syncline_nccl::Exchange;
@@ -264,22 +265,38 @@ impl<C: Costs> Setting<'_, C> {
 
     /// Operations between products in the forward pass.
     pub(crate) fn element_wise(&self, work: &LayerWork) -> f64 {
-        let bytes = self.between(work.element_bytes, work.routed_bytes, work.biased_bytes[0]);
-        self.costs.memory(bytes)
+        let bytes = self.between(work.element_bytes, work.routed_bytes);
+        self.costs.memory(bytes + self.rotated(work, false) + self.biased(work.biased_bytes[0]))
     }
 
     /// The same in the backward pass, which moves twice the bytes in twice the kernels.
     pub(crate) fn element_wise_backward(&self, work: &LayerWork) -> f64 {
-        let bytes = self.between(work.element_bytes, work.routed_bytes, work.biased_bytes[1] / 2);
-        2.0 * self.costs.memory(bytes)
+        let bytes = 2.0 * self.between(work.element_bytes, work.routed_bytes);
+        let bytes = bytes + self.rotated(work, true) + self.biased(work.biased_bytes[1]);
+        2.0 * self.costs.memory(bytes / 2.0)
     }
 
     /// Bytes that operations between products move with this software.
-    pub(crate) fn between(&self, bytes: u64, routed: u64, biased: u64) -> f64 {
+    pub(crate) fn between(&self, bytes: u64, routed: u64) -> f64 {
         let software = self.software;
-        let biased = if software.fused_biases { 0.0 } else { PYTORCH * biased as f64 };
         let unfused = if self.job.fused_experts { 1.0 } else { software.expert_element_wise };
-        software.element_wise * bytes as f64 + unfused * routed as f64 + biased
+        software.element_wise * bytes as f64 + unfused * routed as f64
+    }
+
+    /// Bytes of kernels that add biases of experts, as many as kernels that memory bounds would move in their time.
+    pub(crate) fn biased(&self, bytes: u64) -> f64 {
+        if self.software.fused_biases { 0.0 } else { PYTORCH * bytes as f64 }
+    }
+
+    /// The same of kernels that rotate positions into queries and keys in a pass.
+    pub(crate) fn rotated(&self, work: &LayerWork, backward: bool) -> f64 {
+        let Rotation { fused, apart } = work.rotation;
+        let passes = if backward { 2.0 } else { 1.0 };
+        if rotation::is_fused(self.model, self.job, self.software) {
+            self.software.element_wise * passes * fused as f64
+        } else {
+            PYTORCH * apart[usize::from(backward)] as f64
+        }
     }
 
     /// Adding weight gradients to their sum over micro-batches, beyond what the product itself writes.

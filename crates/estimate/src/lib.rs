@@ -55,6 +55,7 @@ mod offload;
 mod parameters;
 pub mod profile;
 mod recompute;
+pub mod rotation;
 pub mod schedule;
 pub mod search;
 pub mod stages;

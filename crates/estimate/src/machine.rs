@@ -239,6 +239,8 @@ pub struct Software {
     pub expert_element_wise: f64,
     /// Whether kernels of products and activations add biases of experts and limit activations, and no others do.
     pub fused_biases: bool,
+    /// Whether the kernel that rotates positions into queries and keys also scales them, for models with `YaRN`.
+    pub fused_yarn: bool,
     /// Part of the time of gradients and parameters that is exposed where they overlap.
     pub data_exposed: f64,
     /// The same with ZeRO-3, where every layer has exchanges of its own to hide; without it, `data_exposed`.

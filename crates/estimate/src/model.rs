@@ -27,6 +27,9 @@ pub struct Model {
     pub tied: bool,
     /// Whether positions are rotated into queries and keys.
     pub rotary: bool,
+    /// Whether `YaRN` stretches these rotations to longer sequences, and scales queries and keys with them (Peng et al. 2023, 3.4).
+    #[serde(default)]
+    pub yarn: bool,
     /// Whether dropout follows attention and feed-forward block.
     pub dropout: bool,
     /// The kind of attention.

@@ -3,8 +3,7 @@
 use crate::job::{ELEMENT_BYTES, Module};
 use crate::layer::{Pass, Setting};
 use crate::machine::{Costs, Product};
-use crate::model::Attention;
-use crate::work::{LayerWork, Part, limited, rotated};
+use crate::work::{LayerWork, Part, limited};
 
 impl<C: Costs> Setting<'_, C> {
     /// The time of the chosen parts of a layer with this work and this forward pass. Products at the end of a part are not
@@ -20,7 +19,7 @@ impl<C: Costs> Setting<'_, C> {
             again.context += forward.context;
         }
         // Between products, and what experts move.
-        let (mut bytes, mut routed) = (0, 0);
+        let (mut bytes, mut routed, mut rotated) = (0, 0, 0.0);
         if modules.has(Module::Layernorm) {
             // Two norms read and write a token each.
             bytes +=
@@ -28,7 +27,7 @@ impl<C: Costs> Setting<'_, C> {
         }
         if modules.has(Module::MlaUpProj) {
             again.products += self.products_of(work, Part::UpProjection);
-            bytes += self.rotated(work);
+            rotated = self.rotated(work, false);
         }
         let blocks = [
             (modules.has(Module::Mlp), Part::Dense),
@@ -62,8 +61,9 @@ impl<C: Costs> Setting<'_, C> {
             }
             _ => 0,
         };
-        if bytes + routed > 0 {
-            again.element_wise += self.costs.memory(self.between(bytes, routed, biased));
+        let moved = self.between(bytes, routed) + rotated + self.biased(biased);
+        if moved > 0.0 {
+            again.element_wise += self.costs.memory(moved);
         }
         again
     }
@@ -75,13 +75,5 @@ impl<C: Costs> Setting<'_, C> {
     /// Ranks that divide what is between products.
     fn sequence_parts(&self) -> u32 {
         if self.job.sequence_parallel { self.job.tensor } else { 1 }
-    }
-
-    /// Bytes in which queries and keys of latent attention are put together.
-    fn rotated(&self, work: &LayerWork) -> u64 {
-        match (self.model.attention, work.attention) {
-            (Attention::Latent(latent), Some(shape)) => rotated(latent, self.job.tokens(), shape.heads),
-            _ => 0,
-        }
     }
 }

@@ -2,7 +2,8 @@
 
 use crate::job::{Dispatcher, ELEMENT, ELEMENT_BYTES, Job, Precision};
 use crate::machine::{AttentionWork, Product};
-use crate::model::{Attention, Latent, Model};
+use crate::model::{Attention, Model};
+use crate::rotation::Rotation;
 
 /// A linear layer on one rank: `tokens` x `inputs` times `inputs` x `outputs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct LayerWork {
     pub routed_bytes: u64,
     /// Of these, bytes in which tokens are copied into the order of experts and back, and weighted.
     pub ordered_bytes: u64,
+    /// What rotates positions into queries and keys, beside `element_bytes`.
+    pub rotation: Rotation,
     /// Bytes of kernels that each compute one operation of biased experts, in the forward pass and in the backward pass.
     pub biased_bytes: [u64; 2],
     /// Experts of the rank.
@@ -137,7 +140,7 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             let expanded = heads * (latent.nope_dim + latent.value_dim);
             work.linear(tokens, latent.kv_rank, expanded, Part::UpProjection);
             work.linear(tokens, heads * latent.value_dim, hidden, Part::AttentionOutput);
-            work.element_bytes += rotated(latent, tokens, heads);
+            work.rotation = Rotation::latent(latent, tokens * heads);
             (heads, key, latent.value_dim)
         }
         Attention::Full | Attention::Window { .. } => {
@@ -152,7 +155,7 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
             }
             work.linear(tokens, queries, hidden, Part::AttentionOutput);
             if model.rotary {
-                work.element_bytes += tokens * (queries + keys) * ELEMENT_BYTES * 2;
+                work.rotation = Rotation::whole(tokens * (queries + keys));
             }
             (kv_heads, model.head_dim, model.head_dim)
         }
@@ -176,14 +179,6 @@ fn attention(model: &Model, job: &Job, layer: u32, work: &mut LayerWork) {
         work.scores =
             u64::from(job.micro_batch) * heads * job.sequence * job.sequence / u64::from(job.context);
     }
-}
-
-/// Bytes in which positions are rotated into queries and keys of latent attention, by one kernel each: it reads and writes
-/// the part of queries with position, and reads keys and values without positions, and writes keys with them and values.
-pub(crate) const fn rotated(latent: Latent, tokens: u64, heads: u64) -> u64 {
-    let Latent { nope_dim, rope_dim, value_dim, .. } = latent;
-    let (queries, read) = (2 * rope_dim, nope_dim + value_dim);
-    tokens * heads * (queries + read + nope_dim + rope_dim + value_dim) * ELEMENT_BYTES
 }
 
 /// Bytes in which inputs of a linear layer are cast in the forward pass and gradients of its outputs in the backward

@@ -14,6 +14,7 @@ mod parameters;
 mod pipelines;
 mod profile;
 mod recompute;
+mod rotation;
 mod schedules;
 mod work;
 

@@ -56,6 +56,7 @@ pub(crate) fn gpt(hidden: u64, layers: u32, heads: u64) -> Model {
         vocab: 51_200,
         tied: true,
         rotary: false,
+        yarn: false,
         dropout: true,
         attention: Attention::Full,
         experts: None,
@@ -73,6 +74,7 @@ pub(crate) fn llama(hidden: u64, layers: u32, heads: u64, kv_heads: u64, ffn: u6
         vocab,
         tied: false,
         rotary: true,
+        yarn: false,
         dropout: false,
         ..gpt(hidden, layers, heads)
     }
@@ -117,6 +119,7 @@ pub(crate) fn single(sequence: u64) -> Job {
         recompute_layers: 1,
         recompute_modules: Set::default(),
         fused_attention: true,
+        rope_fusion: true,
         attention_library: None,
         overlap: Overlap::default(),
         graphs: Graphs::None,
@@ -156,6 +159,7 @@ pub(crate) const PLAIN: Software = Software {
     partial_graphs: 0.5,
     expert_element_wise: 1.0,
     fused_biases: false,
+    fused_yarn: false,
     data_exposed: 0.5,
     sharded_exposed: None,
     pipeline_exposed: 0.0,

@@ -52,6 +52,7 @@ fn deepseek() -> Model {
         vocab: 129_280,
         tied: false,
         rotary: true,
+        yarn: false,
         dropout: false,
         attention: Attention::Latent(Latent {
             query_rank: 1536,

@@ -150,6 +150,8 @@ class Job(Strict):
     """Whether one kernel computes attention without writing its scores."""
     attention_library: AttentionLibrary | None = None
     """Whose kernels compute it, if not those that the software takes by default."""
+    rope_fusion: bool = True
+    """Whether one kernel rotates positions into queries, and one into keys, rather than one for each operation."""
     overlap: Overlap = Overlap()
     """What overlaps with computing."""
     graphs: Graphs = "none"

@@ -37,6 +37,7 @@ def model_text(architecture: Decoder, layers: int | None = None) -> str:
             "vocab": architecture.vocab,
             "tied": architecture.tied,
             "rotary": architecture.positions == "rope",
+            "yarn": architecture.rope_scaling == "yarn",
             "dropout": architecture.drops,
             "attention": attention,
             "experts": None if experts is None else {name: getattr(experts, name) for name in kept},

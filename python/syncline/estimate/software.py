@@ -88,6 +88,8 @@ class Software(Strict, metaclass=_Checked):
     fused."""
     fused_biases: bool = True
     """Whether kernels of matrix products and activations add biases of experts and clamp activations themselves."""
+    fused_yarn: bool = True
+    """Whether the kernel that rotates positions into queries and keys also scales them, for models with YaRN."""
     data_exposed: _Part = 0.3
     """Part of data-parallel collectives, of gradients and parameters, that stays exposed where they overlap."""
     sharded_exposed: _Part | None = None

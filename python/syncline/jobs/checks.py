@@ -91,6 +91,12 @@ def without_experts(source: Source, found: JobFile) -> Iterator[Diagnostic]:
             yield error(Code.BAD_VALUE, "the model has no experts", mark=mark, key=key, help=help)
 
 
+def without_rotations(source: Source) -> Diagnostic:
+    """A switch for rotations, of a model that has none."""
+    mark, help = source.mark(("rope_fusion",)), "leave out rope_fusion"
+    return error(Code.BAD_VALUE, "the model rotates no positions", mark=mark, key="rope_fusion", help=help)
+
+
 def _cluster(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     cluster = found.cluster
     nccl = cluster.nccl

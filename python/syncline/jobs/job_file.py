@@ -181,6 +181,9 @@ class JobFile(Strict):
     attention: Literal["fused", "unfused", "flash-attention-2", "triton", "cudnn"] = "fused"
     """Kernels of attention. `fused`: a fused kernel (FlashAttention) of the library that the framework uses. `unfused`:
     products and softmax, which write the scores. The others name the library of a fused kernel."""
+    rope_fusion: bool = True
+    """Whether one kernel rotates positions into queries, and one into keys, rather than a kernel of PyTorch for each
+    operation (`apply_rope_fusion` of Megatron Core, off with `--no-rope-fusion`)."""
     graphs: Graphs = "none"
     """Which kernels CUDA graphs launch: none, all but experts and dispatch (`partial`), or all (`full`)."""
     dispatcher: Dispatcher = "all_to_all"

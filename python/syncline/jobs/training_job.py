@@ -19,7 +19,7 @@ from syncline.input.node import dotted
 from syncline.input.problem import error, exception, raise_errors
 from syncline.input.source import from_argument
 from syncline.input.units import bytes_per_s
-from syncline.jobs.checks import checked, model_first, replicas, without_experts
+from syncline.jobs.checks import checked, model_first, replicas, without_experts, without_rotations
 from syncline.jobs.job_file import JobCluster, JobFile
 from syncline.jobs.other_files import refuse
 from syncline.models.architecture import Decoder
@@ -145,6 +145,8 @@ def resolve(source: Source) -> TrainingJob:
         _host(made)
         if made.architecture.experts is None and (problems := list(without_experts(source, found))):
             raise_errors(*problems)
+        if made.architecture.positions != "rope" and not found.rope_fusion:
+            raise_errors(without_rotations(source))
         made.constants  # noqa: B018 - raises if there are no constants
         if problems := list(unsupported(made.framework, made.job)):
             raise_errors(*problems)
@@ -214,6 +216,7 @@ def _job(found: JobFile) -> Job:
         recompute_modules=found.recompute_modules,
         fused_attention=found.attention != "unfused",
         attention_library=None if found.attention == "fused" or found.attention == "unfused" else found.attention,
+        rope_fusion=found.rope_fusion,
         overlap=found.overlap,
         graphs=found.graphs,
         expert_load=found.expert_load,

@@ -131,6 +131,10 @@ class Decoder(Strict):
     """Whether the output layer uses the table of the embedding."""
     positions: Literal["learned", "rope", "alibi"] = "rope"
     """How a token knows its position: a learned table, rotations of queries and keys, or a bias of scores."""
+    rope_scaling: Literal["none", "yarn"] = "none"
+    """How rotations stretch to longer sequences, where `positions` is `rope`: by YaRN, which also scales queries and
+    keys (`rope_scaling` of Hugging Face, `--position-embedding-type yarn` of Megatron-LM). All other kinds change
+    angles alone, which takes no time: `none`."""
     dropout: bool | None = None
     """Whether dropout follows attention and MLP. Without it, no dropout."""
     latent: Latent | None = None
@@ -159,6 +163,14 @@ class Decoder(Strict):
                 allowed=f"a divisor of {self.heads}",
                 nearest=str(nearest_divisor(self.keys_and_values, self.heads)),
                 at=("kv_heads",),
+            )
+        if self.rope_scaling != "none" and self.positions != "rope":
+            raise validation_error(
+                "only rotations stretch to longer sequences",
+                found=self.rope_scaling,
+                allowed="none",
+                help=f"leave out `rope_scaling`, or `positions: {self.positions}`",
+                at=("rope_scaling",),
             )
         if self.latent is not None and self.window is not None:
             raise validation_error("latent attention has no window here", help="leave out `window`", at=("window",))

@@ -84,6 +84,7 @@ CALIBRATIONS: Mapping[str, Calibration] = {
             expert_exposed=0.1,
             partial_graphs=0.8,
             fused_biases=False,
+            fused_yarn=False,
             # Twelve launches: products, and casts or activations beside them.
             each_expert_cpu_s=1e-4,
         ),
@@ -105,12 +106,13 @@ CALIBRATIONS: Mapping[str, Calibration] = {
         Software(attention_library="cudnn", element_wise=1.5),
         (),
     ),
-    # Linear layers, norms and attention of Transformer Engine, as in Megatron; gradients are summed by PyTorch.
+    # Linear layers, norms and attention of Transformer Engine, as in Megatron; gradients are summed by PyTorch. Its
+    # kernel rotates positions for YaRN, too, and a product scales queries and keys, which is not counted.
     "automodel": Calibration(
         "",
         ("automodel",),
         ("H100", "H200", "H800", "H20-", "B200", "GB200", "B300", "GB300"),
-        Software(fused_accumulation=False),
+        Software(fused_accumulation=False, fused_yarn=True),
         (),
         like="megatron",
     ),

@@ -62,6 +62,7 @@ def job(run: Run) -> Job:
         recompute_modules=_modules(run),
         fused_attention=run.attention != "unfused",
         attention_library=None if run.attention == "flash" or run.attention == "unfused" else run.attention,
+        rope_fusion=run.rope_fusion is not False,
         overlap=Overlap(
             tensor=bool(run.overlap_tp),
             gradients=bool(run.overlap_gradients),

@@ -60,6 +60,7 @@ class Run(Strict):
     recompute: Literal["none", "selective", "full"] | None = None
     recompute_modules: Text | None = None
     attention: Literal["flash", "unfused", "triton", "flash-attention-2", "cudnn"] = "flash"
+    rope_fusion: bool | None = None
     optimizer: Literal["adam"] = "adam"
     lora: Count | None = None
     offload: Annotated[str, Field(pattern=r"^([1-9][0-9]* layers|[a-z_0-9]+( [a-z_0-9]+)*)$")] | None = None

@@ -94,6 +94,10 @@ pub struct Job {
     /// Whose kernels compute it, if not those that the software takes by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attention_library: Option<Library>,
+    /// Whether one kernel rotates positions into queries, and one into keys, rather than one for each operation
+    /// (`apply_rope_fusion` of Megatron Core).
+    #[serde(default = "yes")]
+    pub rope_fusion: bool,
     /// What overlaps with computing.
     pub overlap: Overlap,
     /// Which kernels the accelerator launches by itself, from CUDA graphs.
@@ -163,6 +167,10 @@ const fn four() -> u8 {
 
 const fn equal() -> f64 {
     1.0
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn one() -> u32 {

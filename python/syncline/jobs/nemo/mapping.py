@@ -99,6 +99,9 @@ def megatron(settings: Settings) -> dict[str, Setting]:
         put("position-embedding-type", positions, value=str(settings.raw(positions)).lower())
     elif settings.has(positions):
         settings.bad(positions, "rope, learned_absolute, alibi")
+    fusion = "model.apply_rope_fusion"
+    if settings.has(fusion) and not settings.flag(fusion):
+        put("no-rope-fusion", fusion)
     _precision(renamed)
     _optimizer(renamed)
     _overlap(renamed)

@@ -6,7 +6,7 @@ Source of keys and defaults: the configuration classes of ``transformers`` 4.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ValidationError
 
@@ -172,6 +172,7 @@ def _decoder(keys: Keys, name: str) -> Architecture:
         tied=keys.flag("tie_word_embeddings", default=kind in _TIED),
         norm="layernorm" if kind == "nemotron" else "rmsnorm",
         positions="rope",
+        rope_scaling=_rope_scaling(keys, kind),
         biases="all" if kind == "gpt_oss" else "none",
         attention="latent" if latent else "chunked" if chunked else "sliding" if window else "full",
         latent=latent,
@@ -231,6 +232,19 @@ def _latent(keys: Keys) -> Latent:
         rope_dim=keys.size("qk_rope_head_dim"),
         value_dim=keys.size("v_head_dim"),
     )
+
+
+def _rope_scaling(keys: Keys, kind: str) -> Literal["none", "yarn"]:
+    """Whether YaRN scales rotations; other kinds change angles alone. ``transformers`` 5 has another key."""
+    found = keys.values.get("rope_scaling")
+    if found is None:
+        found = keys.values.get("rope_parameters")
+    if found is None:
+        # The default of its class.
+        return "yarn" if kind == "gpt_oss" and "rope_scaling" not in keys.values else "none"
+    if not isinstance(found, dict):
+        raise ModelError("rope_scaling", found, "a mapping with `rope_type`, or null")
+    return "yarn" if found.get("rope_type", found.get("type")) == "yarn" else "none"
 
 
 def _window(keys: Keys, kind: str, layers: int) -> Window | None:

@@ -103,6 +103,7 @@ def megatron(settings: Settings) -> dict[str, Setting]:
     memory.offload(renamed)
     model.attention_groups(renamed)
     model.untied(renamed)
+    model.rope_fusion(renamed)
     model.sequence(renamed)
     model.vocabulary(renamed)
     parallel.stages(renamed)

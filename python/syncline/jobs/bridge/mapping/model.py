@@ -38,6 +38,13 @@ def untied(renamed: Renamed) -> None:
         renamed.put("untie-embeddings-and-output-weights", key)
 
 
+def rope_fusion(renamed: Renamed) -> None:
+    """Rotations of positions without a kernel of their own."""
+    key = "model.apply_rope_fusion"
+    if renamed.given.raw(key) is False:
+        renamed.put("no-rope-fusion", key)
+
+
 def sequence(renamed: Renamed) -> None:
     """The length of sequences, which the data set has too."""
     settings = renamed.given

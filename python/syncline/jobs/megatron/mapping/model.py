@@ -118,6 +118,9 @@ def _positions(settings: Settings) -> None:
     names = ("position-embedding-type", "use-rotary-position-embeddings")
     if kind in ("rope", "mrope", "yarn") or (kind is None and rotary):
         settings.put("model.positions", "rope", *names)
+        if kind == "yarn":
+            settings.put("model.rope_scaling", "yarn", *names[:1])
+        _rope_fusion(settings)
     elif kind in (None, "learned_absolute"):
         settings.put("model.positions", "learned", *names, note="" if kind else f"default of {settings.software}")
     elif kind == "alibi" and settings.spelled is not None:
@@ -127,6 +130,14 @@ def _positions(settings: Settings) -> None:
         settings.put("model.positions", "alibi", *names, note="no positions: nothing is rotated, as with alibi")
     else:
         settings.bad("position-embedding-type", "rope, mrope, yarn, learned_absolute, none")
+
+
+def _rope_fusion(settings: Settings) -> None:
+    """Whether one kernel rotates: yes by default. Newer releases and files have the switch without ``no``."""
+    on, off = "apply-rope-fusion", "no-rope-fusion"
+    if settings.has(on) or settings.flag(off):
+        name = on if settings.has(on) else off
+        settings.put("rope_fusion", settings.flag(on), name)
 
 
 def _dropout(settings: Settings) -> None:
