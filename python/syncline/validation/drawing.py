@@ -76,6 +76,13 @@ def scatter(group: Group, outcomes: Sequence[Outcome]) -> str:
     return out.getvalue().decode()
 
 
+def _labelled(span: float) -> tuple[float, ...]:
+    """The numbers of each decade that have a label, on an axis whose ends have this ratio."""
+    if span < 5:
+        return tuple(each / 2 for each in range(2, 20))
+    return (1.0, 2.0, 5.0) if span < 300 else (1.0,)
+
+
 def _draw(axes: Axes, group: Group, compared: Sequence[Outcome]) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -107,7 +114,7 @@ def _draw(axes: Axes, group: Group, compared: Sequence[Outcome]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if ends[1] < 300 * ends[0] else (1.0,)))
+        axis.set_major_locator(LogLocator(subs=_labelled(ends[1] / ends[0])))
         axis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.set_minor_formatter(NullFormatter())
     axes.set_xlim(*ends)

@@ -43,7 +43,7 @@ tr > td { vertical-align: top }
 th { color: var(--faint); font-weight: 600 }
 td.missed, .missed { color: var(--missed); font-weight: 600 }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 12px }
-figure { margin: 0 }
+figure { margin: 0; max-width: 700px }
 figure svg { width: 100%; height: auto }
 details { margin-top: 6px }
 summary { cursor: pointer; color: var(--faint) }
@@ -73,14 +73,19 @@ class _Html(str):
 def _parts(found: Validation) -> Iterator[str]:
     yield "<h1>Predicted and measured training steps</h1>"
     rows = grouped(found.outcomes)
-    yield _section("", f"<p>{escape(answer(found))}</p><p>{escape(fits_of_runs(found))}</p>" + _LEGEND)
+    bars = any(each.bar is not None for each in found.groups)
+    legend = f'<p class="faint">{_ERRORS}{_BARS if bars else ""}</p>'
+    yield _section("", f"<p>{escape(answer(found))}</p><p>{escape(fits_of_runs(found))}</p>{legend}")
     yield _section("Groups", _figures(found.groups, "group"))
     plots = "".join(
         f'<figure id="{group.name}">{_inline(scatter(group, rows[group.name]), group.name)}</figure>'
         for group in GROUPS
         if any(each.error is not None for each in rows.get(group.name, ()))
     )
-    yield _section("Scatter plots", _PLOTS + f'<div class="plots">{plots}</div>')
+    yield _section(
+        "Scatter plots",
+        f'<p class="faint">{_POINTS}{_DASHED if bars else ""}.</p><div class="plots">{plots}</div>',
+    )
     yield _section("Sources", _figures(found.sources, "source"))
     if len(found.outcomes) <= FEW:
         columns = row_columns(found.outcomes)
@@ -96,15 +101,12 @@ def _parts(found: Validation) -> Iterator[str]:
     yield _section("Excluded rows", _by_reason([(each.reason, each.id, each.model) for each in found.excluded]))
 
 
-_LEGEND = (
-    '<p class="faint">The error of a row is |predicted / measured - 1| of the time of a step; p90 is the 90th'
-    " percentile. A bar, such as <small>of 3.5</small>, is the largest error that a group may have; an error in colour"
-    " misses it.</p>"
+_ERRORS = "The error of a row is |predicted / measured - 1| of the time of a step; p90 is the 90th percentile."
+_BARS = (
+    " A bar, such as <small>of 3.5</small>, is the largest error that a group may have; an error in colour misses it."
 )
-_PLOTS = (
-    '<p class="faint">A point is a measured step. On the line, prediction and measurement agree; beyond the dashed'
-    " lines, a row counts as an outlier.</p>"
-)
+_POINTS = "A point is a measured step. On the line, prediction and measurement agree"
+_DASHED = "; beyond the dashed lines, a row counts as an outlier"
 _CELLS = (
     '<p class="faint">Of each model and number of servers: which configuration ran fastest, which was predicted to, how'
     " much longer that one takes, and the place of the fastest one in the predicted order.</p>"
