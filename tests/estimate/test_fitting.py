@@ -76,9 +76,9 @@ def test_states_are_divided_and_have_fewer_bits():
     shorter = {
         "ZeRO-1 (optimizer states)": {"zero": 1},
         "ZeRO-3 (parameters too)": {"zero": 3},
-        "moments of 16 bits": {"moment_bytes": 2},
-        "moments of 8 bits": {"moment_bytes": 1},
-        "gradients of 16 bits": {"gradient_bytes": 2},
+        "moments in 16 bits": {"moment_bytes": 2},
+        "moments in 8 bits": {"moment_bytes": 1},
+        "gradients in 16 bits": {"gradient_bytes": 2},
     }
     for expected, values in shorter.items():
         capacity = needed(made.changed(**values), model)

@@ -347,7 +347,7 @@ def test_frameworks_are_those_with_constants():
             "fp8_attention",
             "attention: flash-attention-2",
         ),
-        ({"attention": "triton"}, "attention", "Megatron has no attention by Triton"),
+        ({"attention": "triton"}, "attention", "Megatron has no Triton attention"),
         ({"framework": "torchtitan", "parallel__zero": 1}, "parallel.zero", "write zero: 3"),
         ({"batch__global_batch": 160}, "batch.global_batch", "write global_batch: 192"),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "needs dispatcher: fused"),

@@ -132,7 +132,7 @@ def _candidates(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_
     if not job.fused_attention:
         yield _Candidate("use fused attention", {"fused_attention": True})
     if job.tensor > 1 and not job.sequence_parallel:
-        yield _Candidate("divide what is between products, too (sequence parallelism)", {"sequence_parallel": True})
+        yield _Candidate("sequence parallelism", {"sequence_parallel": True})
     yield from _recomputation(architecture, job)
     yield from _offloading(architecture, job, machine)
     if job.micro_batch > 1:
@@ -143,11 +143,11 @@ def _candidates(architecture: Decoder, job: Job, machine: Machine) -> Iterator[_
             if stage > job.zero and (stage < 2 or job.pipeline == 1):
                 yield _Candidate(f"ZeRO-{stage} ({what})", {"zero": stage})
     if job.gradient_bytes == 4:
-        yield _Candidate("gradients of 16 bits", {"gradient_bytes": 2})
+        yield _Candidate("gradients in 16 bits", {"gradient_bytes": 2})
     if job.moment_bytes > 2:
-        yield _Candidate("moments of 16 bits", {"moment_bytes": 2})
+        yield _Candidate("moments in 16 bits", {"moment_bytes": 2})
     if job.moment_bytes > 1:
-        yield _Candidate("moments of 8 bits", {"moment_bytes": 1})
+        yield _Candidate("moments in 8 bits", {"moment_bytes": 1})
     for times in (2, 4, 8, 16):
         tensor = job.tensor * times
         if tensor <= machine.domain:

@@ -115,7 +115,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "parallel.schedule",
         "1f1b",
-        "schedule 1F1B, but only GPipe",
+        "schedule 1F1B",
         frozenset({"maxtext"}),
         _schedules("1f1b"),
         "write schedule: gpipe",
@@ -131,7 +131,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "parallel.context_method",
         "ring, all_gather",
-        "context parallelism but that by heads",
+        "context parallelism other than Ulysses",
         frozenset({"megatron-deepspeed"}),
         lambda job: job.context_method if job.context > 1 and job.context_method != "ulysses" else None,
         "write context_method: ulysses",
@@ -139,7 +139,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "parallel.context_method",
         "ulysses",
-        "context parallelism by heads",
+        "Ulysses context parallelism",
         frozenset({"torchtitan", "nanotron"}),
         lambda job: job.context_method if job.context > 1 and job.context_method == "ulysses" else None,
         "leave out context_method",
@@ -147,7 +147,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "parallel.zero",
         "2, 3",
-        "ZeRO but of stage 1",
+        "ZeRO stage other than 1",
         frozenset({"nanotron"}),
         _other_than("zero", 0, 1),
         "write zero: 1",
@@ -155,7 +155,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "parallel.zero",
         "1",
-        "ZeRO of stage 1, but stages 0, 2 and 3",
+        "ZeRO stage 1",
         frozenset({"torchtitan", "fsdp2", "llm-foundry"}),
         _other_than("zero", 0, 2, 3),
         "write zero: 3",
@@ -163,7 +163,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "precision",
         "fp16",
-        "mixed precision of FP16",
+        "FP16 mixed precision",
         frozenset({"torchtitan"}),
         lambda job: "fp16" if job.precision == "fp16" else None,
         "write precision: bf16",
@@ -171,7 +171,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "precision",
         "mxfp8, nvfp4",
-        "products in formats with a scale for each block",
+        "block-scaled formats (MXFP8, NVFP4)",
         _SMALL | {"megatron-deepspeed"},
         lambda job: job.precision if job.precision in ("mxfp8", "nvfp4") else None,
         "write precision: bf16",
@@ -187,7 +187,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "low_precision_parameters",
         "true",
-        "parameters in the precision of products alone",
+        "parameters kept in FP8 alone",
         frozenset({"megatron-deepspeed", "llm-foundry", "internevo"}),
         lambda job: job.low_precision_parameters,
         "leave out low_precision_parameters",
@@ -211,7 +211,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "recompute",
         "operators",
-        "recomputation by operators",
+        "selective recomputation by operators",
         _ALL - PYTORCH,
         lambda job: "operators" if job.recompute == "operators" else None,
         "write recompute: full",
@@ -251,7 +251,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "dispatcher",
         "fused",
-        "kernels that dispatch tokens to experts",
+        "fused dispatcher (DeepEP, HybridEP)",
         _SMALL | {"megatron-deepspeed"},
         _other_than("dispatcher", "all_to_all"),
         "leave out dispatcher",
@@ -259,7 +259,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "fused_experts",
         "true",
-        "kernel for all of a rank's experts",
+        "fused kernel for all experts of a rank",
         _SMALL | {"megatron-deepspeed", "torchtitan", "maxtext"},
         lambda job: job.fused_experts,
         "leave out fused_experts",
@@ -267,7 +267,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "overlap.experts",
         "true",
-        "overlap of experts' dispatch with other micro-batches",
+        "overlap of dispatch and combine with other micro-batches",
         _SMALL | {"megatron-deepspeed", "maxtext"},
         lambda job: job.overlap.experts,
         "leave out overlap.experts",
@@ -283,7 +283,7 @@ FEATURES: tuple[Feature, ...] = (
     Feature(
         "attention",
         "triton",
-        "attention by Triton",
+        "Triton attention",
         frozenset({"megatron"}),
         lambda job: "triton" if job.attention_library == "triton" else None,
         "leave out attention",
@@ -339,7 +339,7 @@ def unsupported(framework: str, job: Job) -> Iterator[Diagnostic]:
             f"{NAMES[framework]} has no {each.what}",
             key=each.key,
             found="true" if value is True else str(value),
-            help=f"{each.remedy}; or one of these has it: framework: {', '.join(able)}" if able else each.remedy,
+            help=f"{each.remedy}; or choose a framework that has it: {', '.join(able)}" if able else each.remedy,
         )
     yield from _micro_batches(framework, job)
 

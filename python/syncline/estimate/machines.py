@@ -350,7 +350,7 @@ _OPTIONS = {"domain": "--domain", "nic_bytes_per_s": "--nic-rate", "memory_bytes
 
 def _raise_missing(name: str, missing: list[str]) -> NoReturn:
     meanings = {
-        "domain": "how many accelerators NVLink, or whatever is as fast, joins",
+        "domain": "the number of accelerators in a domain of NVLink, or of links as fast",
         "nic_bytes_per_s": "the rate of the network for each accelerator",
         "memory_bytes": "the memory of an accelerator",
         "nccl": "a machine for the times of NCCL, or a file of `syncline calibrate`",

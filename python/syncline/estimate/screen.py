@@ -48,7 +48,7 @@ KINDS = {
 }
 """Kinds of memory, in the order of the table."""
 WHY = {
-    "tensor": "each layer's products wait for them",
+    "tensor": "each layer's matrix products wait for them",
     "context": "attention waits for the keys and values of other ranks",
     "expert": "in each layer, experts wait for their tokens, and the next layer for what comes back",
     "offload": "activations and optimizer states in the host's memory move more slowly than layers compute",

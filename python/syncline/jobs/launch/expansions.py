@@ -76,7 +76,7 @@ class Expansions:
             if text(node).strip("`$() ") == "pwd":
                 return [Part(".", self.source.mark(node))]
             return list(self.unknown(node, "it is the output of a command"))
-        return list(self.unknown(node, "this form is not followed"))
+        return list(self.unknown(node, "this form is not evaluated"))
 
     def string(self, node: Node) -> list[Part | Break]:
         """What is in double quotes. The parser leaves out some blanks between expansions, so bytes between count."""
@@ -145,10 +145,10 @@ class Expansions:
                 return self.elements(array, quoted=quoted)
             if index.isdigit() and int(index) < len(array):
                 return list(splitting(array[int(index)], splits=not quoted))
-            return list(self.unknown(node, f"`{text(node)}` is not followed"))
+            return list(self.unknown(node, f"`{text(node)}` is not evaluated"))
         name = text(first)
         if first.type not in ("variable_name", "special_variable_name", "word", "number") or not name:
-            return list(self.unknown(node, f"`{text(node)}` is not followed"))
+            return list(self.unknown(node, f"`{text(node)}` is not evaluated"))
         operator = text(inside[1]) if len(inside) > 1 else ""
         rest = inside[2:]
         current = self.variables.get(name)
@@ -174,7 +174,7 @@ class Expansions:
             case ":?" | "?":
                 return self.variable(node, name, quoted=quoted)
             case _:
-                return list(self.unknown(node, f"`{text(node)}` is not followed"))
+                return list(self.unknown(node, f"`{text(node)}` is not evaluated"))
 
     def number(self, node: Node) -> int | None:
         """The value of an arithmetic expression; None if it is unknown."""

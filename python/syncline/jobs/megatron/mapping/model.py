@@ -146,7 +146,7 @@ def _dropout(settings: Settings) -> None:
     note = "" if settings.has("hidden-dropout") else f"default of {settings.software}"
     settings.put("model.dropout", hidden > 0, *names, note=note)
     if (hidden > 0) != (attention > 0):
-        settings.warnings.append("dropout of attention counts as that after layers (`hidden-dropout`)")
+        settings.warnings.append("attention dropout counts as dropout after layers (`hidden-dropout`)")
 
 
 def _latent(settings: Settings) -> bool:

@@ -18,7 +18,9 @@ def compiled(settings: Settings) -> list[str]:
     parts = [settings.found[name].value for name in components]
     if on and all(not isinstance(each, list) or "model" in each for each in parts):
         return [*on, *components]
-    settings.warnings.append("the model is not compiled (compile.enable); estimates count compiled ones, as measured")
+    settings.warnings.append(
+        "the model is not compiled (compile.enable), but estimates assume that it is, as in the measured runs"
+    )
     return []
 
 

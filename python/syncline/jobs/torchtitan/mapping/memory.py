@@ -24,7 +24,7 @@ def recompute(settings: Settings) -> None:
     elif mode == "selective":
         settings.problem(
             names[1],
-            f"estimates recompute every layer, or in each every second product, and not every layer of {option}",
+            f"estimates recompute every layer, or every second matrix product, but not every layer of {option}",
             allowed="op, 1",
             help='write mode = "full", or selective_ac_option = "op"',
         )

@@ -50,7 +50,7 @@ def model(settings: Settings, given: Given) -> Architecture | None:
         near = ", ".join(f"{a} {b}" for a, b in MODELS if a == name) or ", ".join(sorted({a for a, _ in MODELS}))
         settings.problem(
             names[1] if settings.has(names[1]) else names[0],
-            "nothing names the model" if name is None else f"the sizes of `{said}` are in torchtitan's code",
+            "the file does not name the model" if name is None else f"the sizes of `{said}` are in torchtitan's code",
             allowed=near,
             help="add --model NAME, a model's name or the path of its config.json",
         )

@@ -45,7 +45,7 @@ def _exceptions(settings: Settings, converters: Sequence[str], *, experts: bool,
             settings.put("low_precision_output_layer", True, name, note=note)  # noqa: FBT003 - the value
     if kinds and experts and not any("grouped_mm" in each for each in converters):
         settings.warnings.append(
-            "experts keep 16 bits without a converter of grouped_mm; estimates count the type above"
+            "without a converter for grouped_mm, experts stay in 16 bits; estimates count them in the type above"
         )
 
 

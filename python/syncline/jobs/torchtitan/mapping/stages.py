@@ -40,7 +40,7 @@ def stages(settings: Settings, pipeline: int, layers: int | None) -> None:
     if less[0] != less[1] or less[0] not in (0, 1):
         settings.problem(
             f"{prefix}first_stage_less_layers" if less[0] not in (0, 1) else f"{prefix}last_stage_less_layers",
-            "estimates have stages of equal numbers of layers, or first and last ones with one layer less",
+            "estimates need stages with equal numbers of layers, or one layer fewer in the first and the last stage",
             allowed="0 for both, or 1 for both",
         )
         return
