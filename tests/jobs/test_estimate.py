@@ -223,7 +223,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobOffload.optimizer": [(DENSE, {"offload__optimizer": 0.5})],
     "JobCluster.domain": [(DENSE, {"cluster__domain": 4})],
     "JobCluster.memory": [(DENSE, {"cluster__memory": "40GiB"})],
-    "JobCluster.nccl": [(DENSE, {"cluster__nccl": "a100-sxm"})],
+    "JobCluster.nccl": [(DENSE, {"cluster__nccl": "gh200-alps"})],
     "JobParallel.tensor": [(DENSE, {"parallel__tensor": 8})],
     "JobParallel.sequence_parallel": [(DENSE, {"parallel__sequence_parallel": False})],
     "JobParallel.pipeline": [(DENSE, {"parallel__pipeline": 8})],

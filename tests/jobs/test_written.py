@@ -55,7 +55,7 @@ def again(job, model, folder):
         {"schedules": ("dualpipe",)},
         {"found": machine("A100", nic_bytes_per_s=12.5e9, domain=4, memory_bytes=79e9)},
         {"found": machine("H100", host_bytes_per_s=3e10, host_memory_bytes=1e11, host_memory_bytes_per_s=2e10)},
-        {"found": machine("GB200", nccl="h100-sxm")},
+        {"found": machine("GB200", nccl="b200-sxm")},
         {"found": of_cluster(find("selene"))},
     ],
     ids=str,
