@@ -1,7 +1,7 @@
-//! Adapters of low rank beside frozen products (LoRA; Hu et al. 2021, section 4.1).
+//! Low-rank adapters beside frozen linear layers (LoRA; Hu et al. 2021, section 4.1).
 //!
-//! An adapter of rank `r` of a product with `i` inputs and `o` outputs has two of its own, `i x r` and `r x o`, in 16 bits. Its
-//! outputs are added to those of the product, which no kernel fuses; backward, the gradients of their common input.
+//! An adapter of rank `r` beside a layer with `i` inputs and `o` outputs has two matrices, `i x r` and `r x o`, in 16 bits. Its
+//! outputs are added to those of the layer, and backward the gradients of their common input; no kernel fuses these sums.
 
 use crate::held::Held;
 use crate::job::{Adapted, ExpertAdapters, Job, Precision};
@@ -11,18 +11,18 @@ use crate::model::Model;
 use crate::stages::Block;
 use crate::work::{LayerWork, Part, layer_work};
 
-/// Adapters beside a product: as many as `copies`, each with tokens of its own.
+/// Adapters beside a linear layer: as many as `copies`, each with tokens of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Adapter {
     pub(crate) tokens: u64,
     pub(crate) inputs: u64,
     pub(crate) outputs: u64,
     pub(crate) copies: u64,
-    /// Whether other ranks with other experts have others.
+    /// Whether expert-parallel ranks have different ones.
     pub(crate) of_experts: bool,
 }
 
-/// Whether products of a part of a layer have adapters, where the job has some.
+/// Whether linear layers of this part have adapters, if the job has any.
 pub(crate) const fn is_adapted(job: &Job, part: Part) -> bool {
     match part {
         Part::Attention | Part::UpProjection => true,
@@ -52,8 +52,8 @@ pub(crate) fn adapted<'a>(job: &'a Job, work: &'a LayerWork) -> impl Iterator<It
     })
 }
 
-/// Parameters of adapters in some blocks of a rank: two matrices for each product that has one (Hu et al. 2021, section 4.1).
-/// 0 if the job has none. Those that experts share are the same on all ranks.
+/// Parameters of adapters in some blocks of a rank; none if the job has no adapters. Adapters that experts share are the same on
+/// all ranks.
 pub(crate) fn trained(model: &Model, job: &Job, blocks: &[Block]) -> Held {
     let mut held = Held::default();
     let Some(rank) = job.adapters.map(f64::from) else { return held };
@@ -68,18 +68,18 @@ pub(crate) fn trained(model: &Model, job: &Job, blocks: &[Block]) -> Held {
     held
 }
 
-/// What adapters of a layer take for one micro-batch, in seconds.
+/// Times of the adapters of a layer for one micro-batch, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(crate) struct AdapterTimes {
-    /// Their products forward.
+    /// Their matrix products forward.
     pub(crate) forward: f64,
-    /// Adding their outputs.
+    /// Sums of their outputs and those of the layers.
     pub(crate) added: f64,
-    /// Their products backward.
+    /// Their matrix products backward.
     pub(crate) backward: f64,
     /// Of these, gradients of weights.
     pub(crate) weights: f64,
-    /// Adding gradients of their inputs.
+    /// Sums of the gradients of inputs.
     pub(crate) gradients: f64,
 }
 
@@ -91,7 +91,7 @@ impl<C: Costs> Setting<'_, C> {
             self.costs.product(product, Precision::Bf16, m, n, k, 1) / self.software.products
         };
         for Adapter { tokens, inputs, outputs, copies, .. } in adapted(self.job, work) {
-            // Those of several experts are computed one after the other.
+            // Adapters of several experts run one after the other.
             let each = copies as f64;
             times.forward += each
                 * (product(Product::Forward, tokens, rank, inputs)
@@ -105,7 +105,7 @@ impl<C: Costs> Setting<'_, C> {
                     * (product(Product::InputGradient, tokens, inputs, rank)
                         + product(Product::InputGradient, tokens, rank, outputs));
             let tokens = copies * tokens;
-            // Two are read and one is written, of 16 bits.
+            // Two values in 16 bits are read, and one is written.
             times.added += self.costs.memory((6 * tokens * outputs) as f64);
             times.gradients += self.costs.memory((6 * tokens * inputs) as f64);
         }

@@ -1,4 +1,4 @@
-//! Collectives that a layer waits for: of tensor-parallel and of context-parallel ranks.
+//! Tensor-parallel and context-parallel collectives of a layer.
 
 use crate::job::ContextMethod;
 use crate::layer::Setting;
@@ -20,7 +20,7 @@ impl<C: Costs> Setting<'_, C> {
         if alone { 0.0 } else { self.tensor_pair() }
     }
 
-    /// What a rank gathers before a block, and reduces after it, where that is exposed.
+    /// The exposed time in which ranks gather the inputs of a block, and reduce its outputs.
     fn tensor_pair(&self) -> f64 {
         let exposed = if self.job.overlap.tensor { self.software.tensor_exposed } else { 1.0 };
         exposed
@@ -50,7 +50,7 @@ impl<C: Costs> Setting<'_, C> {
         self.costs.collective(collective, bytes as f64, group)
     }
 
-    /// What the ranks of a sequence send each other around attention that takes `attention` seconds, as far as it does not hide.
+    /// The exposed time of communication among context-parallel ranks, around attention that takes `attention` seconds.
     pub(crate) fn context(&self, work: &LayerWork, attention: f64, backward: bool) -> f64 {
         let (job, Some(shape)) = (self.job, work.attention) else { return 0.0 };
         if job.context < 2 {

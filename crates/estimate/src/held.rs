@@ -1,29 +1,29 @@
-//! How many parameters a rank holds of some blocks of the model.
+//! The number of parameters that a rank holds of some blocks of the model.
 
 use crate::job::Job;
 use crate::model::Model;
 use crate::stages::Block;
 
-/// Parameters on one rank.
+/// Numbers of parameters on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub(crate) struct Held {
-    /// Those without experts.
+    /// Parameters of all but experts.
     pub(crate) dense: f64,
-    /// Those of experts.
+    /// Parameters of experts.
     pub(crate) experts: f64,
-    /// Of those without experts, the ones of linear layers whose products have 8 or 4 bits.
+    /// Part of `dense`: parameters of linear layers that multiply in 8 or 4 bits.
     pub(crate) low_precision: f64,
-    /// The same of those of experts.
+    /// Part of `experts`: the same.
     pub(crate) low_precision_experts: f64,
 }
 
 impl Held {
-    /// All of them.
+    /// All parameters.
     pub(crate) fn all(&self) -> f64 {
         self.dense + self.experts
     }
 
-    /// Parameters of a stage with these blocks.
+    /// The parameters of a stage with these blocks.
     pub(crate) fn of(model: &Model, job: &Job, blocks: &[Block]) -> Self {
         let tensor = f64::from(job.tensor);
         let low_precision = job.precision.casts();
@@ -33,7 +33,7 @@ impl Held {
             match *block {
                 Block::Embedding => held.dense += job.rank_table(model) as f64,
                 Block::Output => {
-                    // Tied tables on one stage are one table.
+                    // A stage has tied embeddings once.
                     if !(model.tied && (job.pipeline == 1 || blocks.contains(&Block::Embedding))) {
                         held.dense += job.rank_table(model) as f64;
                     }
@@ -52,7 +52,7 @@ impl Held {
         held
     }
 
-    /// What a rank has of these if ZeRO divides them.
+    /// The part of a rank if ZeRO shards them.
     pub(crate) fn divided(self, job: &Job) -> Self {
         let (dense, experts) = job.shares();
         Self {
@@ -63,7 +63,7 @@ impl Held {
         }
     }
 
-    /// That of two with more parameters; the first of equal ones.
+    /// The one of two with more parameters; the first if both have as many.
     pub(crate) fn larger(self, other: Self) -> Self {
         if other.all() > self.all() { other } else { self }
     }
@@ -83,14 +83,14 @@ impl Held {
 #[derive(Clone, Copy)]
 struct LayerParameters {
     router: f64,
-    /// Those of other products without experts.
+    /// All other linear layers but experts.
     linear: f64,
-    /// Those of experts.
+    /// Experts.
     routed: f64,
 }
 
 impl LayerParameters {
-    /// Those of a layer with experts, or without.
+    /// The parameters of a layer with experts, or of one without.
     fn of(model: &Model, job: &Job, experts: bool) -> Self {
         let router = if experts { model.router_parameters() } else { 0 };
         let routed = if experts { model.expert_parameters() as f64 } else { 0.0 };
@@ -103,7 +103,7 @@ impl LayerParameters {
 }
 
 impl Job {
-    /// Parts into which ZeRO divides optimizer states: of all parameters but experts, and of experts.
+    /// Numbers of shards of optimizer states: of all parameters but experts, and of experts.
     pub(crate) fn shares(&self) -> (f64, f64) {
         if self.zero == 0 {
             return (1.0, 1.0);

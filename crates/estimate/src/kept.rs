@@ -1,4 +1,4 @@
-//! What a chunk of layers keeps of one micro-batch, from its forward to its backward pass.
+//! Activations that a chunk of layers keeps of one micro-batch from its forward to its backward pass.
 
 use crate::activations::{
     Activations, Treatment, embedding, embedding_weights, layer_activations, output_layer, output_weights,
@@ -9,31 +9,31 @@ use crate::model::Model;
 use crate::schedule::run::ChunkBytes;
 use crate::stages::{Block, divide_chunks};
 
-/// Bytes of one micro-batch in a chunk.
+/// Bytes that one micro-batch keeps in a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Kept {
-    /// Of embedding and layers, from the forward to the backward pass.
+    /// Of embedding and layers, from forward to backward pass.
     pub layers: f64,
-    /// From the gradients of inputs to those of weights, where these are apart.
+    /// From the gradients of inputs to the gradients of weights, in schedules that separate these.
     pub weights: f64,
-    /// The same as `layers` of the output layer, which keeps only one micro-batch at a time.
+    /// Of the output layer, from forward to backward pass; it keeps one micro-batch at a time.
     pub output: f64,
     /// Logits and their gradients.
     pub logits: f64,
-    /// Of the layer that needs most while it computes backward.
+    /// Of the layer that needs the most memory while it computes backward.
     pub working: f64,
-    /// Of layers, in the host's memory.
+    /// Of layers, in host memory.
     pub host: f64,
 }
 
 impl Kept {
-    /// What an ordered schedule counts.
+    /// The bytes by which [`crate::schedule`] finds the peak of a schedule that separates gradients of weights.
     pub(crate) fn ordered(self) -> ChunkBytes {
         ChunkBytes { forward: self.layers + self.output, weight: self.weights }
     }
 }
 
-/// What each chunk of a job keeps.
+/// The bytes of each chunk of a job.
 pub(crate) fn kept_by_chunk(model: &Model, job: &Job, software: &MemorySoftware) -> Vec<Kept> {
     let kinds = Kinds::of_model(model, job, software);
     divide_chunks(model, job).iter().map(|blocks| kept(model, job, software, &kinds, blocks)).collect()

@@ -26,7 +26,7 @@
 //! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
 //! - [`memory_software`]: what frameworks allocate beyond that, and what they keep whole;
 //! - `kept`: these activations, added up for each chunk of layers; [`in_flight`]: how many micro-batches keep them at once;
-//! - `offload`: copies to the host's memory and back, and updates that the host computes;
+//! - `offload`: copies to host memory and back, and updates that the host computes;
 //! - [`check`]: jobs that no cluster can run.
 //!
 //! Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (SC21), for the division of

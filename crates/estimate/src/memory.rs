@@ -1,8 +1,8 @@
 //! The memory that a rank of each stage needs, by kind.
 //!
-//! Weights, gradients and the optimizer's states follow from parameters and ZeRO's stage; activations from the layers of a
-//! stage and the micro-batches in flight. The peak is at the beginning of a backward pass: in the last stage all logits exist
-//! then, in others the gradients of a layer.
+//! Weights, gradients and optimizer states follow from parameters and ZeRO's stage; activations from the layers of a stage and
+//! the micro-batches in flight. The peak is at the beginning of a backward pass, when the last stage holds all logits, and other
+//! stages hold the gradients of a layer.
 
 use crate::adapters::trained;
 use crate::held::Held;
@@ -24,28 +24,29 @@ pub struct Memory {
     /// The stage of this rank.
     #[serde(skip)]
     pub stage: u32,
-    /// Parameters, in 16 bits, in the type of products, or in both; FSDP's are in 32 bits.
+    /// Parameters, in 16 bits, in the type in which linear layers multiply, or in both; of FSDP in 32 bits.
     pub weights: u64,
-    /// Gradients, summed over micro-batches, and a copy in the type of products if the software has one.
+    /// Gradients, summed over micro-batches, and a copy in the type of the backward pass if the software has one.
     pub gradients: u64,
-    /// Both moments of Adam and, but for FSDP, the parameters in 32 bits.
+    /// Both moments of Adam and, except with FSDP, the parameters in 32 bits.
     pub optimizer: u64,
-    /// What layers keep for the backward passes of all micro-batches in flight.
+    /// Activations of all micro-batches in flight.
     pub activations: u64,
     /// Logits and their gradients.
     pub logits: u64,
-    /// What a layer needs while it computes, beyond the memory of logits, which is free by then, and workspaces of libraries.
+    /// Working memory of a layer while it computes, beyond the memory of logits, which is free by then, and workspaces of
+    /// libraries.
     pub working: u64,
-    /// Parameters that ZeRO-3 has gathered, and gradients that are not divided yet.
+    /// Parameters that ZeRO-3 has gathered, and gradients that it has not reduced yet.
     pub gathered: u64,
-    /// Memory that the allocator holds and cannot use.
+    /// Memory that the allocator has reserved and cannot use.
     pub fragmentation: u64,
-    /// Buffers of communicators.
+    /// Buffers of NCCL communicators.
     pub buffers: u64,
-    /// The driver's context.
+    /// CUDA context.
     pub context: u64,
-    /// Activations and states of the optimizer in the host's memory, beside all other kinds, which are the accelerator's. Of the
-    /// fullest rank, as [`memory`] has it: the most that any rank has there.
+    /// Activations and optimizer states in host memory; all other kinds are in the accelerator's memory. [`memory`] gives the most
+    /// of any rank.
     pub host: u64,
 }
 
@@ -77,8 +78,8 @@ impl Memory {
     }
 }
 
-/// The memory of the fullest rank, and the most that any rank has in the host's memory: that may be another rank, because early
-/// stages keep more micro-batches. The job must be one that [`crate::check::check`] accepts.
+/// The memory of the fullest rank, with the most host memory of any rank: that may be another rank, because early stages keep more
+/// micro-batches. The job must be one that [`crate::check::check`] accepts.
 pub fn memory(model: &Model, job: &Job, software: &MemorySoftware) -> Memory {
     let stages = memory_by_stage(model, job, software);
     let host = stages.iter().map(|stage| stage.host).max().unwrap_or_default();
@@ -99,7 +100,8 @@ pub fn memory_by_stage(model: &Model, job: &Job, software: &MemorySoftware) -> V
 /// Bytes of the parameters that the optimizer updates.
 const MASTER: f64 = 4.0;
 
-/// Bytes of both moments of Adam. Those of 8 bits have a scale of 4 bytes for each block of 2,048 (Dettmers et al. 2022).
+/// Bytes of both moments of Adam for each parameter. Moments in 8 bits have a scale of 4 bytes for each block of 2,048 (Dettmers
+/// et al. 2022).
 fn moments(job: &Job) -> f64 {
     let scale = if job.moment_bytes == 1 { 4.0 / 2048.0 } else { 0.0 };
     2.0 * (f64::from(job.moment_bytes) + scale)
@@ -115,7 +117,7 @@ fn stage(
 ) -> Memory {
     let held = Held::of(model, job, blocks);
     let States { weights, gradients, optimizer, gathered, host } = states(model, job, software, held, blocks);
-    // Only with GPipe does a forward pass come before the last one's loss has gone backward.
+    // Only GPipe computes a forward pass before the loss of the previous micro-batch has gone backward.
     let losses = if job.schedule == Schedule::GPipe { f64::from(job.micro_batches) } else { 1.0 };
     let chunks_of_stage = || places(job, number).map(|place| chunks[place.chunk as usize]);
     let at_once = |bytes: fn(Kept) -> f64, loss: f64| {
@@ -153,8 +155,8 @@ fn bytes(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// Communicators of a rank: that of all ranks, and one for each axis. An all-to-all connects each pair of ranks: that of
-/// experts counts once for each peer on a server, and peers on others have few channels.
+/// Communicators of a rank: one of all ranks, and one for each axis. An all-to-all connects each pair of ranks, so expert
+/// parallelism counts once for each peer on the same server; peers on other servers have few channels.
 fn communicators(job: &Job) -> u64 {
     let axes = [job.tensor, job.pipeline, job.replicas(), job.context, job.ranks()];
     let rings = axes.iter().filter(|ranks| **ranks > 1).count() as u64;
@@ -174,8 +176,8 @@ struct States {
     host: f64,
 }
 
-/// Weights, gradients and the optimizer's states (Rajbhandari et al. 2020, section 5, and figure 1): stage 1 divides the
-/// optimizer's states, stage 2 gradients too, stage 3 weights too.
+/// Weights, gradients and optimizer states (Rajbhandari et al. 2020, section 5, and figure 1): stage 1 shards optimizer states,
+/// stage 2 also gradients, stage 3 also weights.
 fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, blocks: &[Block]) -> States {
     let all = held.all();
     let part = held.divided(job);
@@ -231,7 +233,7 @@ fn states(model: &Model, job: &Job, software: &MemorySoftware, held: Held, block
     }
 }
 
-/// Size of the largest unit that ZeRO-3 gathers at once, a layer or a table, and of that and the largest layer.
+/// The size of the largest unit that ZeRO-3 gathers at once, a layer or a table; and that plus the size of the largest layer.
 fn gathered(model: &Model, job: &Job, blocks: &[Block], size: impl Fn(Held) -> f64) -> (f64, f64) {
     let size = |block: &Block| size(Held::of(model, job, std::slice::from_ref(block)));
     let largest = |layers: bool| {

@@ -1,47 +1,48 @@
-//! What the software that trains allocates: constants of each framework.
+//! Memory that frameworks allocate beyond what training needs: constants of each framework.
 
 use crate::job::Job;
 use crate::machine::Cluster;
 use serde::Deserialize;
 
-/// Copies of weights in FP8 that products need on Hopper, whose tensor cores multiply FP8 operands along rows alone: weights are
-/// also kept transposed. Accelerators of compute capability 10 and above (Blackwell) need 1, which their clusters say
+/// Copies of FP8 weights that matrix products need on Hopper, whose tensor cores take only row-wise FP8 operands: weights are also
+/// kept transposed. Accelerators of compute capability 10 and above (Blackwell) need 1, which their clusters say
 /// (`is_non_tn_fp8_gemm_supported` of Transformer Engine).
 pub const FP8_WEIGHT_COPIES: u8 = 2;
 
-/// What software allocates beyond what training needs, and what it could keep divided but does not.
+/// What a framework allocates beyond what training needs, and what it keeps whole although ranks could divide it.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemorySoftware {
-    /// Bytes of a gradient in the type of products, beside the sum of gradients; 0 if products add to that sum themselves.
+    /// Bytes of a gradient in the type of the backward pass, beside the sum of gradients; 0 if matrix products add to that sum
+    /// themselves.
     pub gradient_copy_bytes: u8,
     /// Whether ZeRO-3 keeps parameters in 32 bits alone and casts them as it gathers them, as FSDP does.
     pub gathers_from_master: bool,
-    /// Bytes of a logit at the loss: all copies that exist at the same time.
+    /// Bytes of a logit at the loss: all copies that exist at once.
     pub logit_bytes: f64,
-    /// Whether one kernel computes the activation and multiplies by the gate, so that the activation alone is not kept.
+    /// Whether one kernel computes the activation function and multiplies by the gate, so that its output is not kept.
     pub fused_gate: bool,
-    /// Part of the inputs of products that sequence-parallel ranks keep whole, rather than gather them again in the backward
-    /// pass (Korthikanti et al. 2022, 4.2.2, gather them again: 0).
+    /// Part of the inputs of linear layers that sequence-parallel ranks keep gathered, instead of gathering them again in the
+    /// backward pass (Korthikanti et al. 2022, 4.2.2, gather them again: 0).
     pub whole_inputs: f64,
-    /// Whether inputs and weights that products cast are kept in the products' type (Transformer Engine), rather than
-    /// cast again in the backward pass.
+    /// Whether linear layers keep cast inputs and weights (Transformer Engine), instead of casting them again in the backward
+    /// pass.
     pub keeps_casts: bool,
-    /// Copies of weights in FP8 that products need, if these are kept: [`FP8_WEIGHT_COPIES`], or as [`Self::on`] a cluster.
+    /// Copies of FP8 weights, if these are kept: [`FP8_WEIGHT_COPIES`], or as [`Self::on`] a cluster.
     pub fp8_weight_copies: u8,
-    /// Whether the router's weights multiply the outputs of experts, which are kept for it. Megatron Core multiplies the
-    /// activation between their products instead (since 0.12, April 2025).
+    /// Whether the router's weights multiply the outputs of experts, which are kept for that. Megatron Core multiplies the
+    /// activations in experts instead (since 0.12, April 2025).
     pub keeps_expert_outputs: bool,
     /// Bytes of workspaces of libraries, in the allocator's memory.
     pub workspace_bytes: u64,
-    /// Bytes of NCCL's buffers for each communicator; that of experts, for each peer of an all-to-all on one server.
+    /// Bytes of NCCL's buffers for each communicator, and for each peer of the all-to-all of experts on one server.
     pub communicator_bytes: u64,
-    /// Bytes of the driver's context and of code on the accelerator.
+    /// Bytes of the CUDA context, with the code of kernels.
     pub context_bytes: u64,
-    /// Memory that the allocator reserves and cannot use, over that of tensors that come and go.
+    /// Fragmentation: memory that the allocator reserves and cannot use, over the memory of temporary tensors.
     pub fragmentation: f64,
-    /// The same, in addition, where collectives of tensor parallelism hold tensors on a stream of their own: their memory is
-    /// not reused before the accelerator has come there, and processors run ahead of it.
+    /// Further fragmentation where tensor-parallel collectives hold tensors on a stream of their own: the CPU runs ahead, and their
+    /// memory is not reused before the accelerator has passed that point.
     pub stream_fragmentation: f64,
 }
 
@@ -50,7 +51,7 @@ impl MemorySoftware {
         Self::MEGATRON
     }
 
-    /// Memory that the allocator cannot use in this job, over that of tensors that come and go.
+    /// Fragmentation in this job, over the memory of temporary tensors.
     pub(crate) fn fragmentation_in(&self, job: &Job) -> f64 {
         let streams = if job.tensor > 1 { self.stream_fragmentation } else { 0.0 };
         self.fragmentation + streams

@@ -1,4 +1,4 @@
-//! The time of copies to the host's memory and back, and of an update of parameters that the host computes.
+//! The time of copies to host memory and back, and of an update of parameters that the host computes.
 //!
 //! Activations of a layer are copied out while the layers after it compute forward, and back while those after it compute
 //! backward, each direction in the order of the layers and at the rate of the link (Transformer Engine's `CPU Offloading`;
@@ -6,7 +6,7 @@
 //! chunk: of all layers but the first, before whose forward pass there is nothing to copy, and behind whose backward pass
 //! nothing is needed any more. Where a backward pass does not follow at once, another micro-batch hides the first layer's.
 //!
-//! States of the optimizer stay with the host: gradients are copied down, the host updates, and parameters are copied up,
+//! Optimizer states stay with the host: gradients are copied down, the host updates, and parameters are copied up,
 //! one parameter after the other or all three at the same time (Ren et al., "ZeRO-Offload" (2021), 4; `HybridDeviceOptimizer`
 //! of Megatron Core).
 
@@ -65,7 +65,7 @@ pub(crate) struct HostUpdate {
 }
 
 impl<C: Costs> Setting<'_, C> {
-    /// Bytes of one micro-batch of a layer that lie in the host's memory.
+    /// Bytes of one micro-batch of a layer in host memory.
     pub(crate) fn host_bytes(&self, number: u32, treatment: Treatment) -> f64 {
         if !treatment.offloaded {
             return 0.0;

@@ -1,4 +1,4 @@
-//! What the backward pass computes again, if it does so for parts of a layer.
+//! What the backward pass recomputes, if it does so for parts of a layer.
 
 use crate::job::{ELEMENT_BYTES, Module};
 use crate::layer::{Pass, Setting};
@@ -7,7 +7,7 @@ use crate::work::{LayerWork, Part, limited};
 
 impl<C: Costs> Setting<'_, C> {
     /// The time of the chosen parts of a layer with this work and this forward pass. Products at the end of a part are not
-    /// computed again where the framework discards only outputs (norms, activations, projections); a whole block is.
+    /// recomputed where the framework discards only outputs (norms, activations, projections); a whole block is.
     pub(crate) fn parts_again(&self, work: &LayerWork, forward: &Pass) -> Pass {
         let modules = self.job.modules_again();
         let mut again = Pass::default();

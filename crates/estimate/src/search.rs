@@ -10,53 +10,53 @@ use crate::step::{Step, estimate};
 use serde::Deserialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What may vary.
+/// The space of a search: what may vary.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Space {
-    /// Ranks.
+    /// Number of ranks.
     pub ranks: u32,
-    /// Sequences of a step.
+    /// Global batch, in sequences.
     pub global_batch: u32,
     /// Largest micro-batch.
     pub micro_batch: u32,
-    /// Most chunks of a stage.
+    /// Most chunks a stage (virtual pipeline stages).
     pub virtual_stages: u32,
-    /// Orders in which stages of a pipeline work.
+    /// Schedules of a pipeline.
     pub schedules: Vec<Schedule>,
-    /// Most ranks of a sequence.
+    /// Most context-parallel ranks.
     pub context: u32,
-    /// Whether whole layers may be recomputed.
+    /// Whether layers may be recomputed.
     pub recompute: bool,
-    /// Whether data-parallel ranks may divide parameters (ZeRO-3), where there is no pipeline.
+    /// Whether data-parallel ranks may shard parameters (ZeRO-3), without a pipeline.
     pub shard_parameters: bool,
-    /// What may lie in the host's memory.
+    /// What may be offloaded to host memory.
     #[serde(default)]
     pub offload: Vec<Offloaded>,
     /// Whether configurations that have the same axes, and differ in chunks, micro-batch, recomputation or offload, are returned one
     /// by one; else the fastest one stands for all of them.
     pub variants: bool,
-    /// What a second of waiting counts beside one of computing, from 0 to 1, where configurations are ranked: 1 ranks them by
-    /// time; the part of its power that an accelerator draws while it waits ranks them by energy.
+    /// The weight of a second of waiting against a second of computing when configurations are ranked, from 0 to 1: 1 ranks them
+    /// by time; the part of its power that an accelerator draws while it waits ranks them by energy.
     pub waiting: f64,
 }
 
-/// What a search may move to the host's memory.
+/// What a search may move to host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offloaded {
-    /// Activations of half of the layers of each chunk, or of as many as can.
+    /// Activations of half of the layers of each chunk, or of as many layers as possible.
     Activations,
-    /// States of the optimizer, of half of the parameters or of all.
+    /// Optimizer states, of half of the parameters or of all.
     Optimizer,
 }
 
 /// Memory of each accelerator, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Its own.
+    /// Its own memory.
     pub device: u64,
-    /// Its part of the host's.
+    /// Its part of host memory.
     pub host: u64,
 }
 
@@ -71,22 +71,22 @@ impl Capacity {
 pub struct Candidate {
     /// Its axes, batches and recomputation.
     pub job: Job,
-    /// The step.
+    /// The time of its step.
     pub step: Step,
-    /// Bytes of the fullest rank.
+    /// Memory of the fullest rank.
     pub memory: u64,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Found {
     /// The best candidates that fit, the best one first.
     pub best: Vec<Candidate>,
     /// The candidate that needs the least memory, if none fits.
     pub smallest: Option<(Job, u64)>,
-    /// Configurations that the model and the batch allow.
+    /// Number of configurations that the model and the batch allow.
     pub possible: usize,
-    /// Those of them that fit.
+    /// Number of these that fit.
     pub fitting: usize,
 }
 
@@ -108,7 +108,7 @@ pub struct Request<'a, C> {
     pub capacity: Capacity,
     /// How many candidates to return.
     pub keep: usize,
-    /// Set to true to end the search; what it has found by then is returned.
+    /// Set to true to end the search, which then returns what it has found.
     pub stop: &'a AtomicBool,
 }
 
@@ -165,7 +165,7 @@ pub fn search<C: Costs>(request: &Request<'_, C>) -> Found {
     found
 }
 
-/// Visits all configurations of which ranks, layers and batch are multiples.
+/// Visits all configurations that divide ranks, layers and batch.
 fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor: impl FnMut(Job)) {
     let batches: Vec<u32> = (0..=space.micro_batch.max(1).ilog2())
         .map(|power| 1 << power)
@@ -207,7 +207,7 @@ fn visit(model: &Model, base: &Job, space: &Space, cluster: Cluster, mut visitor
     }
 }
 
-/// Schedules with the chunks that each allows; one for all where there is no pipeline.
+/// Schedules with the numbers of chunks that each allows; a single one without a pipeline.
 fn schedules(space: &Space, pipeline: u32) -> Vec<(Schedule, u32)> {
     if pipeline < 2 {
         return vec![(Schedule::default(), 1)];
@@ -222,7 +222,7 @@ fn schedules(space: &Space, pipeline: u32) -> Vec<(Schedule, u32)> {
     found
 }
 
-/// The axes of a configuration, and whether parameters are divided.
+/// The axes of a configuration, and whether parameters are sharded.
 const fn axes(job: &Job) -> [u32; 6] {
     [job.tensor, job.pipeline, job.context, job.expert, job.data, job.zero as u32]
 }
@@ -264,7 +264,7 @@ fn with_experts(model: &Model, job: &Job) -> Vec<Job> {
         .collect()
 }
 
-/// The job with a micro-batch, with and without recomputation, division of parameters and offload.
+/// The job with each micro-batch size, with and without recomputation, sharded parameters and offload.
 fn batched(model: &Model, job: &Job, space: &Space, micro_batch: u32, mut visitor: impl FnMut(Job)) {
     let each = job.data * micro_batch;
     if !space.global_batch.is_multiple_of(each) {
@@ -291,7 +291,7 @@ fn batched(model: &Model, job: &Job, space: &Space, micro_batch: u32, mut visito
     }
 }
 
-/// What a job may have in the host's memory: nothing first.
+/// What a job may have in host memory: nothing first.
 fn offloads(model: &Model, job: &Job, space: &Space) -> Vec<Offload> {
     let most = most_offloaded(model, job);
     let mut layers = vec![0];

@@ -1,4 +1,4 @@
-//! What a layer keeps for its backward pass.
+//! Activations that a layer keeps for its backward pass.
 //!
 //! Korthikanti et al. (2022), equations 1 to 4, for a GPT layer: `s b h (34 + 5 a s / h) / t` bytes with sequence
 //! parallelism. The same tensors are counted here one by one, so that gated feed-forward blocks, grouped keys, latent
@@ -16,36 +16,36 @@ use token::{Token, parts};
 /// Bytes of one micro-batch in a layer on one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Activations {
-    /// Kept from the forward to the backward pass.
+    /// Kept from forward to backward pass.
     pub kept: f64,
-    /// Exists only while the layer computes backward: gradients between operations, whole inputs that were divided, and what
-    /// is computed again.
+    /// Exists only while the layer computes backward: gradients between operations, gathered inputs, and recomputed
+    /// activations.
     pub working: f64,
-    /// Kept from the gradients of inputs to those of weights, where these are apart: the inputs of products, and the gradients
-    /// of their outputs.
+    /// Kept from the gradients of inputs to the gradients of weights, in schedules that separate these: inputs of linear layers,
+    /// and gradients of their outputs.
     pub weights: f64,
-    /// Kept from the forward to the backward pass in the host's memory.
+    /// Kept in host memory from forward to backward pass.
     pub host: f64,
 }
 
 /// How a layer's activations are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Treatment {
-    /// Whether the backward pass computes all of the layer again.
+    /// Whether the backward pass recomputes the whole layer.
     pub(crate) again: bool,
-    /// Whether some lie in the host's memory.
+    /// Whether some are in host memory.
     pub(crate) offloaded: bool,
 }
 
 impl Treatment {
-    /// That of the `nth` layer among the blocks of a chunk.
+    /// The treatment of the `nth` layer among the blocks of a chunk.
     pub(crate) fn of(job: &Job, nth: u32, blocks: &[Block]) -> Self {
         let last = !job.offload.modules.is_empty() && is_last(blocks, nth);
         Self { again: job.computes_again(nth), offloaded: job.offloads(nth, last) }
     }
 }
 
-/// Bytes that a rank keeps for `layer` and one micro-batch, as the first layer of its chunk.
+/// Activations of `layer` for one micro-batch on one rank, as the first layer of its chunk.
 pub fn activations(model: &Model, job: &Job, software: &MemorySoftware, layer: u32) -> Activations {
     layer_activations(model, job, software, layer, Treatment::of(job, 0, &[]))
 }
@@ -65,10 +65,10 @@ pub(crate) fn layer_activations(
     let host = if job.offload.modules.is_empty() {
         found.kept
     } else {
-        let token = Token { model, job, software, again: job.modules_again() };
+        let token = Token { model, job, software, recomputed: job.modules_again() };
         job.tokens() as f64 * token.offloaded(model.has_experts(layer))
     };
-    // One layer's are on the way: those that were copied last, or are needed next.
+    // The activations of one layer are in transit: those copied last, or needed next.
     Activations { kept: found.kept - host, working: found.working + host, host, ..found }
 }
 
@@ -80,7 +80,7 @@ fn kept_activations(
     again: bool,
 ) -> Activations {
     let tokens = job.tokens() as f64;
-    let token = Token { model, job, software, again: Set::default() };
+    let token = Token { model, job, software, recomputed: Set::default() };
     let experts = model.has_experts(layer);
     let whole = tokens * (token.attention() + token.feed_forward(experts));
     let working = tokens * token.working(experts);
@@ -89,14 +89,14 @@ fn kept_activations(
         if job.schedule.is_ordered() { token.products(&layer_work(model, job, layer)) } else { 0.0 };
     let kept = match job.recompute {
         Recompute::Full if again => {
-            // A group of layers keeps its input, and all of it exists while it is computed again.
+            // A group of layers keeps its input; its recomputed activations all exist at once.
             let grouped = job.recompute_method == Some(RecomputeMethod::Uniform);
             let group = if grouped { f64::from(job.recompute_layers.max(1)) } else { 1.0 };
             return Activations { kept: input / group, working: working + group * whole, weights, host: 0.0 };
         }
         Recompute::None | Recompute::Full => whole,
         Recompute::Selective => {
-            let token = Token { again: job.modules_again(), ..token };
+            let token = Token { recomputed: job.modules_again(), ..token };
             tokens * (token.attention() + token.feed_forward(experts))
         }
         Recompute::ExceptQkv => {
@@ -117,18 +117,18 @@ fn kept_activations(
     Activations { kept, working: working + (whole - kept), weights, host: 0.0 }
 }
 
-/// Bytes of a token in a norm, and as the input of a product, before and after the layers: the output layer keeps both.
+/// Bytes that the output layer keeps: the input of the last norm, and its output, which the output layer multiplies.
 pub(crate) fn output_layer(model: &Model, job: &Job) -> f64 {
     2.0 * job.tokens() as f64 * ELEMENT * model.hidden as f64 / parts(job)
 }
 
-/// Bytes that the gradients of the output layer's weights need: its input, and the gradients of logits.
+/// Bytes that the weight gradients of the output layer need: its input, and the gradients of logits.
 pub(crate) fn output_weights(model: &Model, job: &Job) -> f64 {
     let vocab = job.rank_vocab(model) as f64;
     job.tokens() as f64 * ELEMENT * (model.hidden as f64 / parts(job) + vocab)
 }
 
-/// Bytes of the gradients of the embedding's outputs, which are added to the table.
+/// Bytes that the weight gradients of the embedding need: the gradients of its outputs.
 pub(crate) fn embedding_weights(model: &Model, job: &Job) -> f64 {
     job.tokens() as f64 * ELEMENT * model.hidden as f64 / parts(job)
 }

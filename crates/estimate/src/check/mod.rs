@@ -5,7 +5,7 @@
 //! - `chunks`: layers for every chunk of every stage; `schedule`: what a schedule needs of them;
 //! - `precision`: parts of a model in lower or higher precision than others;
 //! - `experts`: their load and their adapters;
-//! - `recompute` and `offload`: what the backward pass computes again, and what the host keeps.
+//! - `recompute` and `offload`: what the backward pass recomputes, and what the host keeps.
 
 mod axes;
 mod chunks;

@@ -1,17 +1,17 @@
-//! What can lie in the host's memory.
+//! What a job can offload to host memory.
 
 use super::chunks::most_layers;
 use crate::job::{Input, Job, Module, Recompute};
 use crate::model::Model;
 use syncline_diagnostics::{Code, Diagnostic};
 
-/// The most layers of a chunk whose activations can lie in the host's memory: the backward pass needs the last layer before the
-/// loss at once.
+/// The most layers of a chunk whose activations can be offloaded: the backward pass needs the last layer before the loss at
+/// once.
 pub fn most_offloaded(model: &Model, job: &Job) -> u32 {
     most_layers(model, job).saturating_sub(u32::from(job.pipeline < 2))
 }
 
-/// What can lie in the host's memory.
+/// Checks what a job offloads to host memory.
 pub(super) fn offload(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let (mut found, offload) = (Vec::new(), job.offload);
     if !(0.0..=1.0).contains(&offload.optimizer) {
@@ -48,7 +48,7 @@ fn wrong(key: &str, said: &str) -> Diagnostic {
     Diagnostic::error(Code::BadValue, said).key(format!("offload.{key}"))
 }
 
-/// Modules whose inputs can lie in the host's memory.
+/// Checks the modules whose inputs are offloaded.
 fn modules(model: &Model, job: &Job) -> Vec<Diagnostic> {
     let (mut found, offload) = (Vec::new(), job.offload);
     if offload.layers > 0 {

@@ -1,7 +1,7 @@
 //! How a model is trained.
 //!
 //! [`Job`] has everything. Its choices are in modules of their own: `precision` of products, the `pipeline`, `communication`
-//! and what it overlaps with, what the backward pass computes again (`recompute`), what lies in the host's memory
+//! and what it overlaps with, what the backward pass recomputes (`recompute`), what is offloaded to host memory
 //! (`offload`), and `adapters`.
 
 mod adapters;
@@ -78,9 +78,9 @@ pub struct Job {
     /// Bytes of each of Adam's two moments: 4, or 2 or 1 where the optimizer keeps them in 16 or 8 bits.
     #[serde(default = "four")]
     pub moment_bytes: u8,
-    /// What the backward pass computes again.
+    /// What the backward pass recomputes.
     pub recompute: Recompute,
-    /// Which layers, if whole layers are computed again; without it each of them, one by one.
+    /// Which layers, if whole layers are recomputed; without it each of them, one by one.
     #[serde(default)]
     pub recompute_method: Option<RecomputeMethod>,
     /// Layers of a group, or the first ones of each chunk, as the method says.
@@ -143,7 +143,7 @@ pub struct Job {
     /// Adapters beside products of experts.
     #[serde(default)]
     pub expert_adapters: ExpertAdapters,
-    /// What lies in the host's memory.
+    /// What is offloaded to host memory.
     #[serde(default)]
     pub offload: Offload,
 }
@@ -211,7 +211,7 @@ impl Job {
         self.data * self.context * self.schedule.ways()
     }
 
-    /// Parts of a layer that the backward pass computes again.
+    /// Parts of a layer that the backward pass recomputes.
     pub fn modules_again(&self) -> Set<Module> {
         match self.recompute {
             Recompute::Selective if !self.recompute_modules.is_empty() => self.recompute_modules,
@@ -229,7 +229,7 @@ impl Job {
             }
     }
 
-    /// Whether activations of a layer lie in the host's memory: the `nth` of its chunk, which is the `last` before the loss or
+    /// Whether activations of a layer are offloaded to host memory: the `nth` of its chunk, which is the `last` before the loss or
     /// not. The backward pass needs that one at once.
     pub const fn offloads(&self, nth: u32, last: bool) -> bool {
         nth < self.offload.layers || (!self.offload.modules.is_empty() && !last)

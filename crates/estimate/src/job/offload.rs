@@ -1,9 +1,9 @@
-//! What lies in the host's memory.
+//! Offload to host memory.
 
 use super::set::{Member, Set};
 use serde::{Deserialize, Serialize};
 
-/// What lies in the host's memory rather than the accelerator's.
+/// What is in host memory, not in the accelerator's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offload {
@@ -24,17 +24,17 @@ pub struct Offload {
 pub enum Input {
     /// The norm before attention.
     AttnNorm,
-    /// The product of queries, keys and values.
+    /// The projection of queries, keys and values.
     QkvLinear,
-    /// Attention between its products: queries, keys and values.
+    /// Attention between its projections: queries, keys and values.
     CoreAttention,
-    /// The product after attention.
+    /// The output projection of attention.
     AttnProj,
     /// The norm before the feed-forward block.
     MlpNorm,
-    /// The first product of experts: tokens in their order.
+    /// The first linear layer of experts: tokens in the order of experts.
     ExpertFc1,
-    /// Activations of experts: outputs of their first product.
+    /// Activation functions of experts: outputs of their first linear layer.
     MoeAct,
 }
 

@@ -1,19 +1,19 @@
-//! The order in which stages of a pipeline work, and the layers that they have.
+//! Schedules of a pipeline, and the division of layers among its stages.
 
 use serde::{Deserialize, Serialize};
 
-/// The order in which the stages of a pipeline work on micro-batches.
+/// The schedule of a pipeline: the order in which its stages compute micro-batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Schedule {
-    /// All forward, then all backward (Huang et al. 2019).
+    /// All forward passes, then all backward passes (Huang et al. 2019).
     #[serde(rename = "gpipe")]
     GPipe,
-    /// Backward as early as possible; interleaved with several chunks a stage (Narayanan et al. 2021, 2.2).
+    /// Backward passes as early as possible (1F1B); interleaved, with several chunks a stage (Narayanan et al. 2021, 2.2).
     #[default]
     #[serde(rename = "1f1b")]
     OneForwardOneBackward,
-    /// As 1F1B, with gradients of weights apart from those of inputs, in the bubble (Qi et al. 2024).
+    /// ZB-H1: as 1F1B, with gradients of weights separate, to fill the bubble (Qi et al. 2024).
     ZbH1,
     /// Two chunks a stage in a V (the first stage has the first and the last chunk), with gradients of weights apart (Qi et al.
     /// 2024).

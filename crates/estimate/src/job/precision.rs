@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of an element of 16 bits, which all has that has no type of its own: parameters for products, what is between them.
+/// Bytes of an element in 16 bits: the type of everything that has no type of its own, such as weights in matrix products, and
+/// values between layers.
 pub(crate) const ELEMENT_BYTES: u64 = 2;
-/// The same, among numbers that may be fractions.
+/// The same as a float.
 pub(crate) const ELEMENT: f64 = ELEMENT_BYTES as f64;
 
-/// A data type of linear layers. Logits and what is between layers have 16 bits, and so has attention by default.
+/// A data type of linear layers. Logits and values between layers are in 16 bits, and by default attention, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Precision {

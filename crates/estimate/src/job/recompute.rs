@@ -1,9 +1,9 @@
-//! What the backward pass computes again.
+//! What the backward pass recomputes.
 
 use super::set::Member;
 use serde::{Deserialize, Serialize};
 
-/// What the backward pass computes again.
+/// What the backward pass recomputes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Recompute {
@@ -20,33 +20,33 @@ pub enum Recompute {
     ExceptQkv,
 }
 
-/// Which layers are computed again (`--recompute-method` of Megatron-LM, with `--recompute-num-layers`).
+/// Which layers are recomputed (`--recompute-method` of Megatron-LM, with `--recompute-num-layers`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecomputeMethod {
-    /// All, in groups: only the input of each group is kept, and a group is computed again at once.
+    /// All, in groups: only the input of each group is kept, and a group is recomputed at once.
     Uniform,
     /// The first ones of each chunk, one by one.
     Block,
 }
 
-/// A part of a layer that can be computed again alone (`--recompute-modules` of Megatron Core).
+/// A part of a layer that can be recomputed by itself (`--recompute-modules` of Megatron Core).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Module {
-    /// Attention between the products of queries, keys and values and that of outputs.
+    /// Attention between its projections.
     CoreAttention,
     /// Both norms.
     Layernorm,
-    /// Queries, keys and values of latent attention, from their compressed forms.
+    /// The up-projections of latent attention: queries, keys and values from their compressed forms.
     MlaUpProj,
     /// The dense feed-forward block.
     Mlp,
-    /// Experts, shared ones, router and both exchanges of tokens.
+    /// Router, dispatch, experts, shared experts and combine.
     Moe,
-    /// Activations of experts, between their products.
+    /// Activation functions of experts.
     MoeAct,
-    /// The feed-forward block that all tokens go to, beside experts.
+    /// Shared experts.
     SharedExperts,
 }
 
