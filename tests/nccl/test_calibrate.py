@@ -94,3 +94,26 @@ def test_a_rate_that_is_none_is_refused(cli: Cli, files, rate, words):
 def test_a_machine_of_an_unknown_name_is_an_error():
     with pytest.raises(SynclineError, match="h100-sxm"):
         nccl.load("h100-sxn")
+
+
+SCENARIO = """\
+schema: syncline/1
+workload: {{ collective: {kind}, bytes: {size} }}
+fabric: {{ shape: Switch({gpus}), rate: 450GB/s, latency: 100ns }}
+collectives: {{ nccl: ours.yaml, element: 4B }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "gpus", "is_beyond"), [("1GiB", 8, False), ("512B", 4, False), ("2GiB", 8, True), ("1MiB", 2, True)]
+)
+def test_a_run_says_which_calls_were_not_measured(cli: Cli, files, size, gpus, is_beyond):
+    paths = [cli.write(f"{each}.txt", files[each]) for each in (4, 8)]
+    assert cli("calibrate", *paths, "--out", "ours.yaml", "--quiet").returncode == 0
+    cli.write("scenario.yaml", SCENARIO.format(kind="all_reduce", size=size, gpus=gpus))
+    done = cli("simulate", "scenario.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)["summary"]["calibrated"]
+    beyond = "; beyond the sizes or numbers of GPUs that were measured: all_reduce"
+    assert said.endswith(beyond) is is_beyond
+    assert ("beyond" in said) is is_beyond

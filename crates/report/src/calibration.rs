@@ -15,6 +15,17 @@ pub(crate) fn calibrated(scenario: &Scenario, prepared: &Prepared) -> String {
     let operations: BTreeSet<Operation> = of_nccl().map(|call| call.call.operation).collect();
     let several = of_nccl().any(|call| call.call.group.nodes > 1);
     let mut found = format!("collectives by {}{}", origin(nccl), errors(nccl, &operations, several));
+    let beyond: BTreeSet<&str> = of_nccl()
+        .filter(|call| nccl.extrapolates(&call.call))
+        .map(|call| call.call.operation.name())
+        .collect();
+    if !beyond.is_empty() {
+        let names: Vec<&str> = beyond.into_iter().collect();
+        found.push_str(&format!(
+            "; beyond the sizes or numbers of GPUs that were measured: {}",
+            names.join(", ")
+        ));
+    }
     if calls().any(|call| call.by_sharp()) {
         found.push_str("; SHARP by NCCL's tuning model, not measured");
     }

@@ -18,6 +18,25 @@ pub struct CalibrationErrors {
     pub largest: f64,
 }
 
+/// The calls of an operation within a node that constants were calibrated with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MeasuredCalls {
+    /// Fewest and most GPUs.
+    pub gpus: [u32; 2],
+    /// Smallest and largest size, in bytes.
+    pub bytes: [u64; 2],
+}
+
+impl MeasuredCalls {
+    /// Whether a call within a node is of another number of GPUs, or larger. Smaller ones take the time of a launch and hops,
+    /// as the smallest that were measured.
+    pub const fn is_beyond(&self, call: &Call) -> bool {
+        let gpus = call.group.gpus_per_node;
+        call.group.nodes == 1 && (gpus < self.gpus[0] || gpus > self.gpus[1] || call.bytes > self.bytes[1])
+    }
+}
+
 /// Kernels of an inference framework that carry out some all-reduces in place of NCCL.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,6 +108,9 @@ pub struct Nccl {
     /// Errors in a node, by operation.
     #[serde(default)]
     pub errors: BTreeMap<String, CalibrationErrors>,
+    /// The calls in a node that these are of, by operation; nothing where a file does not say it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub measured: BTreeMap<String, MeasuredCalls>,
     /// Errors between nodes; nothing if the network's constants are assumed.
     #[serde(default)]
     pub network_errors: Option<CalibrationErrors>,
@@ -112,11 +134,21 @@ impl Nccl {
 
     /// The errors of an operation within a node.
     pub fn errors_of(&self, operation: Operation) -> Option<CalibrationErrors> {
-        let like = match operation {
-            Operation::Broadcast => Operation::AllGather,
-            Operation::SendRecv => Operation::AllToAll,
-            own => own,
-        };
-        [operation, like].iter().find_map(|of| self.errors.get(of.name())).copied()
+        of_operation(&self.errors, operation).copied()
     }
+
+    /// Whether a call within a node is none of those that its constants were calibrated with.
+    pub fn extrapolates(&self, call: &Call) -> bool {
+        of_operation(&self.measured, call.operation).is_some_and(|measured| measured.is_beyond(call))
+    }
+}
+
+/// What is known of an operation, or else of the one that is like it.
+fn of_operation<T>(known: &BTreeMap<String, T>, operation: Operation) -> Option<&T> {
+    let like = match operation {
+        Operation::Broadcast => Operation::AllGather,
+        Operation::SendRecv => Operation::AllToAll,
+        own => own,
+    };
+    [operation, like].iter().find_map(|of| known.get(of.name()))
 }

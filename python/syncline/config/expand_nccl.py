@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from syncline import _core
 from syncline.codes import Code
 from syncline.errors import SynclineError
 from syncline.input.problem import error, raise_errors
@@ -171,9 +172,18 @@ def resolved(machine: Machine, name: str) -> dict[str, Any]:
         # Without a network, a node is as large as the largest group that was measured.
         "gpus_per_node": max(measured, default=1) if network is None else network.gpus,
         "errors": {operation: _errors(each.errors) for operation, each in constants.items() if each.errors is not None},
+        "measured": {
+            operation: _measured_calls(each) for operation, each in constants.items() if each.gpus and each.sizes
+        },
         "network_errors": None if network is None or network.errors is None else _errors(network.errors),
         "constants": to_core(content),
     }
+
+
+def _measured_calls(each: InNode) -> dict[str, list[int]]:
+    """Fewest and most GPUs, smallest and largest size."""
+    sizes = [_core.parse_quantity("bytes", size) for size in each.sizes]
+    return {"gpus": [min(each.gpus), max(each.gpus)], "bytes": [min(sizes), max(sizes)]}
 
 
 def _errors(errors: Errors) -> dict[str, float]:
