@@ -225,14 +225,24 @@ impl<C: Costs> Setting<'_, C> {
     ///
     /// Transformer Engine's grouped products take about as long as a single product for each expert, at the rate of single
     /// products on that machine: `SimuMax` measured them on B200 (`group_matmul` in `configs/system/b200_bf16_ceperm.json`).
+    /// Fused ones of cuDNN take about as long as one product with the tokens of all experts (`cudnn-experts.csv`).
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
         let (m, n, k) = linear.sizes(product);
         let precision = self.job.precision;
-        let apart = linear.groups > 1 && !self.job.fused_experts;
-        let (times, groups) = if apart { (linear.groups as f64, 1) } else { (1.0, linear.groups) };
-        let seconds = self.costs.product(product, precision, m, n, k, groups) / self.rate(precision);
+        // One kernel for all experts divides their tiles among the multiprocessors as those of one product with all rows.
+        let (times, rows) = if self.job.fused_experts { (1, m * linear.groups) } else { (linear.groups, m) };
+        let seconds = self.costs.product(product, precision, rows, n, k, 1) / self.rate(precision);
         // However fast software is beside the measured kernels, the accelerator has a peak.
-        times * seconds.max(self.costs.least_product(precision, m, n, k, groups))
+        let seconds = seconds.max(self.costs.least_product(precision, m, n, k, linear.groups / times));
+        let of_gate = product == Product::InputGradient && linear.gate;
+        times as f64 * seconds.max(if of_gate { self.gate_gradient(linear) } else { 0.0 })
+    }
+
+    /// The least time of a kernel that computes gradients of gated activations, and casts them, where they leave the product:
+    /// a few threads do so while others multiply.
+    fn gate_gradient(&self, linear: &Linear) -> f64 {
+        let elements = (linear.tokens * linear.groups * linear.inputs) as f64;
+        elements * GATE_S * if self.model.biased_experts { GATE_BIAS } else { 1.0 }
     }
 
     /// One product of these sizes, alone.
@@ -429,5 +439,12 @@ impl<C: Costs> Setting<'_, C> {
 /// Time of PyTorch's own kernels over that of their bytes at the rate of kernels that memory bounds: RMSNorm, forward, on
 /// GB200, GB300 and H200 (NVIDIA/cudnn-frontend, `benchmark/norms/results`, in `validation/kernels/cudnn-norms.csv`).
 const PYTORCH: f64 = 1.32;
+/// Time in which a kernel of cuDNN computes the gradients of a gated activation for one element, and casts them, on Blackwell:
+/// 32,768 tokens of 4,096 elements take 0.76 ms on GB200 and 0.71 ms on GB300 before the clock falls, a tenth longer than
+/// the same product with a simpler activation (NVIDIA/cudnn-frontend, `benchmark/cutedsl_fusion_kernels/results`, in
+/// `validation/kernels/cudnn-experts.csv`).
+const GATE_S: f64 = 5.5e-12;
+/// The same with gradients of biases, over that without: 155.6 and 139.0 us (NVIDIA/cudnn-frontend, pull request 322).
+const GATE_BIAS: f64 = 1.12;
 /// Bytes that attention moves for each score if it is not fused, in one pass.
 const SCORE_BYTES: f64 = 13.0;

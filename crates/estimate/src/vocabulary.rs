@@ -100,7 +100,14 @@ impl<C: Costs> Setting<'_, C> {
     pub(crate) fn joining(&self) -> Linear {
         let hidden = self.model.hidden;
         let outputs = hidden / u64::from(self.job.tensor);
-        Linear { tokens: self.job.tokens(), inputs: 2 * hidden, outputs, groups: 1, part: Part::Dense }
+        Linear {
+            tokens: self.job.tokens(),
+            inputs: 2 * hidden,
+            outputs,
+            groups: 1,
+            part: Part::Dense,
+            gate: false,
+        }
     }
 
     /// The collective of a pass around the embedding: each rank has rows of the table, and they sum what they find. With

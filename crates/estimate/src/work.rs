@@ -18,6 +18,8 @@ pub struct Linear {
     pub groups: u64,
     /// What it is a part of.
     pub part: Part,
+    /// Whether the kernel for gradients of its inputs also computes those of the gated activation before it, and casts them.
+    pub gate: bool,
 }
 
 impl Linear {
@@ -93,14 +95,19 @@ pub fn layer_work(model: &Model, job: &Job, layer: u32) -> LayerWork {
     match model.experts {
         Some(found) if experts => {
             if found.shared_ffn > 0 {
-                work.element_bytes +=
-                    feed_forward(model, job.tokens(), found.shared_ffn / tensor, 1, Part::Shared, &mut work);
+                work.element_bytes += feed_forward(
+                    model,
+                    job,
+                    [job.tokens(), found.shared_ffn / tensor, 1],
+                    Part::Shared,
+                    &mut work,
+                );
             }
             routed(model, job, &mut work);
         }
         _ => {
             work.element_bytes +=
-                feed_forward(model, job.tokens(), model.ffn / tensor, 1, Part::Dense, &mut work);
+                feed_forward(model, job, [job.tokens(), model.ffn / tensor, 1], Part::Dense, &mut work);
         }
     }
     if job.precision.casts() {
@@ -228,10 +235,17 @@ pub(crate) const fn limited(inputs: u64) -> u64 {
 
 /// A feed-forward block for `tokens` tokens, of which one rank has `ffn` elements. Returns the bytes that its activation
 /// moves.
-fn feed_forward(model: &Model, tokens: u64, ffn: u64, groups: u64, part: Part, work: &mut LayerWork) -> u64 {
+fn feed_forward(
+    model: &Model,
+    job: &Job,
+    [tokens, ffn, groups]: [u64; 3],
+    part: Part,
+    work: &mut LayerWork,
+) -> u64 {
     let first = if model.gated { 2 * ffn } else { ffn };
-    work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups, part });
-    work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups, part });
+    let gate = model.gated && job.fused_experts && part == Part::Experts;
+    work.linears.push(Linear { tokens, inputs: model.hidden, outputs: first, groups, part, gate: false });
+    work.linears.push(Linear { tokens, inputs: ffn, outputs: model.hidden, groups, part, gate });
     work.activated(part)
 }
 
@@ -249,7 +263,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
     let sent = loaded(job, job.tokens() * experts.top_k / tensor);
     let computed = sent * parts;
     let each = (computed / local).max(1);
-    let activated = feed_forward(model, each, experts.ffn / parts, local, Part::Experts, work);
+    let activated = feed_forward(model, job, [each, experts.ffn / parts, local], Part::Experts, work);
     // The router's scores are sorted.
     work.routed_bytes = job.tokens() / tensor * experts.count * 4 * 6;
     if !job.fused_experts {
@@ -301,7 +315,7 @@ pub fn ranks_of(experts: u64, local: u64, chosen: u64) -> f64 {
 
 impl LayerWork {
     fn linear(&mut self, tokens: u64, inputs: u64, outputs: u64, part: Part) {
-        self.linears.push(Linear { tokens, inputs, outputs, groups: 1, part });
+        self.linears.push(Linear { tokens, inputs, outputs, groups: 1, part, gate: false });
     }
 
     /// Products of a part.

@@ -1,10 +1,11 @@
 //! Experts: what comes to them, what travels, and what launches them.
 
 use crate::{Counting, PLAIN, SERVERS, gpt3, routed, single};
+use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::work::{layer_work, ranks_of};
 use syncline_estimate::{
-    Cluster, Collective, Dispatcher, Experts, Graphs, Group, Job, Model, Module, Overlap, Precision,
-    Recompute, Software, TokenKernels, estimate,
+    Cluster, Collective, Costs, Dispatcher, Experts, Graphs, Group, Job, Model, Module, Overlap, Precision,
+    Product, Recompute, Software, TokenKernels, estimate,
 };
 use syncline_nccl::Exchange;
 
@@ -65,6 +66,76 @@ fn biases_of_experts_are_kernels_of_their_own() {
     let more = |software: &Software| step(&again, software) - step(&plain, software);
     let limited = 1.32 * (inputs * (each_half + halves)) as f64 * 96.0;
     assert!(((more(&PLAIN) - more(&fused)) / limited - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn fused_experts_are_products_with_the_tokens_of_all() {
+    let sizes = |fused_experts| {
+        let costs = Sizes::default();
+        estimate(&model(), &Job { fused_experts, ..single(1024) }, SERVERS, &PLAIN, &costs);
+        costs.rows.into_inner()
+    };
+    let tokens = 2 * 1024;
+    let (apart, fused) = (sizes(false), sizes(true));
+    // Two products of experts in a layer, and their gradients of inputs; rows of gradients of weights are elements.
+    assert!(apart.contains(&(tokens / 8, 2000)) && !apart.contains(&(tokens, 2000)));
+    assert!(fused.contains(&(tokens, 2000)) && fused.contains(&(8 * 2000, 12_288)));
+}
+
+#[test]
+fn gradients_of_gates_take_their_time_in_fused_experts() {
+    // Products take no time, but for these.
+    let step = |model: &Model, fused_experts| {
+        let job = Job { fused_experts, precision: Precision::Mxfp8, ..single(1024) };
+        estimate(model, &job, SERVERS, &PLAIN, &Nothing).stage.products
+    };
+    let elements = 2.0 * 1024.0 * 1000.0;
+    let expected = 96.0 * elements * 5.5e-12;
+    assert_eq!(step(&model(), false), 0.0);
+    assert!((step(&model(), true) / expected - 1.0).abs() < 1e-9);
+    let biased = Model { biased_experts: true, ..model() };
+    assert!((step(&biased, true) / expected - 1.12).abs() < 1e-9);
+    assert_eq!(step(&Model { gated: false, ..model() }, true), 0.0);
+}
+
+/// Costs that record rows and columns of products.
+#[derive(Default)]
+struct Sizes {
+    rows: std::cell::RefCell<Vec<(u64, u64)>>,
+}
+
+impl Costs for Sizes {
+    fn product(&self, _: Product, _: Precision, m: u64, n: u64, _: u64, _: u64) -> f64 {
+        self.rows.borrow_mut().push((m, n));
+        1.0
+    }
+    fn attention(&self, _: AttentionWork) -> f64 {
+        0.0
+    }
+    fn memory(&self, _: f64) -> f64 {
+        0.0
+    }
+    fn collective(&self, _: Collective, _: f64, _: Group) -> f64 {
+        0.0
+    }
+}
+
+/// Costs of kernels that take no time.
+struct Nothing;
+
+impl Costs for Nothing {
+    fn product(&self, _: Product, _: Precision, _: u64, _: u64, _: u64, _: u64) -> f64 {
+        0.0
+    }
+    fn attention(&self, _: AttentionWork) -> f64 {
+        0.0
+    }
+    fn memory(&self, _: f64) -> f64 {
+        0.0
+    }
+    fn collective(&self, _: Collective, _: f64, _: Group) -> f64 {
+        0.0
+    }
 }
 
 #[test]

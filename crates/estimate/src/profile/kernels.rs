@@ -133,7 +133,14 @@ impl<C: Costs> Setting<'_, Recorded<'_, C>> {
         let predicted = batches * f64::from(model.prediction_layers);
         let times = batches * f64::from(1 + model.prediction_layers);
         let (vocab, tokens, precision) = (job.rank_vocab(model), job.tokens(), job.output_precision());
-        let linear = Linear { tokens, inputs: model.hidden, outputs: vocab, groups: 1, part: Part::Dense };
+        let linear = Linear {
+            tokens,
+            inputs: model.hidden,
+            outputs: vocab,
+            groups: 1,
+            part: Part::Dense,
+            gate: false,
+        };
         let joining = self.joining();
         let mut found = Vec::new();
         for product in self.products() {
