@@ -54,6 +54,7 @@ ROWS: dict[str, Row] = {
     "JobFile.model": Row(),
     "JobFile.cluster": Row(),
     "JobFile.framework": Row(),
+    "JobFile.constants": Row(),
     "JobFile.parallel": Row(),
     "JobFile.batch": Row(),
     "JobFile.precision": Row(),

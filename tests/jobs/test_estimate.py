@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -37,6 +38,8 @@ CONFIG = {
     "intermediate_size": 28672,
     "vocab_size": 128256,
 }
+CONSTANTS = (Path(__file__).parent / "constants.yaml").as_posix()
+"""Constants of Megatron that were fitted to other runs than those of the package."""
 ALL = {"tensor": True, "gradients": True, "parameters": True, "pipeline": True}
 DENSE: dict[str, Any] = {
     "model": LLAMA_70B,
@@ -149,6 +152,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobFile.model": [(DENSE, {"model__layers": 64})],
     "JobFile.cluster": [(DENSE, {"cluster__gpus": 256})],
     "JobFile.framework": [(changed(DENSE, parallel__zero=2), {"framework": "torchtitan"})],
+    "JobFile.constants": [(DENSE, {"constants": CONSTANTS})],
     "JobFile.parallel": [(DENSE, {"parallel__tensor": 8})],
     "JobFile.batch": [(DENSE, {"batch__global_batch": 1024})],
     "JobFile.precision": [(DENSE, {"precision": "fp8"})],

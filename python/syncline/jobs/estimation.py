@@ -80,8 +80,11 @@ class Estimate:
 
     @property
     def errors(self) -> ErrorBar | None:
-        """Errors of estimates of jobs that are alike; None if none was measured, or kernels are those of a file."""
-        if self.job.machine.own is not None:
+        """Errors of estimates of jobs that are alike.
+
+        None if none was measured, or if kernels or constants are those of a file.
+        """
+        if self.job.machine.own is not None or self.job.constants_file is not None:
             return None
         return error_bar(self.job.constants, self.job.machine.accelerator, self.kind)
 

@@ -152,6 +152,9 @@ class JobFile(Strict):
     """The accelerators, and the network between them."""
     framework: Framework = "megatron"
     """The software that trains, whose constants count."""
+    constants: Annotated[str, Field(min_length=1, max_length=4096)] | None = None
+    """A `.yaml` file of `syncline validate constants`, relative to the job file: constants that were fitted to your own
+    measured runs. Without it, those of the package."""
     parallel: JobParallel = JobParallel()
     """How the accelerators divide the work."""
     batch: JobBatch

@@ -267,6 +267,11 @@ def changes(found: Estimate, better: Sequence[tuple[str, float, int]]) -> tuple[
     return ("changes", title, content)
 
 
+def _of_file(found: Estimate) -> str:
+    file = found.job.constants_file
+    return "" if file is None else f" of {file}"
+
+
 def _origin(found: Estimate, inside: Detail, more: More) -> str:
     job, on = found.job.job, found.job.machine
     off = inside.listed_s / inside.step_s - 1
@@ -279,7 +284,7 @@ def _origin(found: Estimate, inside: Detail, more: More) -> str:
         *([] if on.derived is None else [on.derived]),
     ]
     rows = (
-        ("Software", f"{found.job.framework}, constants {found.job.constants}"),
+        ("Software", f"{found.job.framework}, constants {found.job.constants}{_of_file(found)}"),
         ("Calibrated", on.calibrated(job.ranks)),
         ("NVLink", f"{on.domain} accelerators"),
         ("Network", f"{scaled(8 * on.nic_bytes_per_s, 'b/s')} for each accelerator"),

@@ -14,6 +14,7 @@ from syncline.estimate import Job, Offload, estimator, machine
 from syncline.estimate.frameworks import unsupported
 from syncline.estimate.job import DISPATCH_MULTIPROCESSORS, GRADIENT_BYTES, MOMENT_BYTES
 from syncline.estimate.software import choose, shipped, vocab_multiple
+from syncline.estimate.software import read as read_constants
 from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import dotted
 from syncline.input.problem import error, exception, raise_errors
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from syncline.errors import Diagnostic
     from syncline.estimate import Machine, Software
+    from syncline.estimate.software import ConstantSet
     from syncline.input.node import Key
     from syncline.input.source import Override, Source
 
@@ -63,6 +65,16 @@ class TrainingJob:
     """Mesh, batches, precision, recomputation, overlap."""
     framework: str
     """The software that trains."""
+    constants_file: str | None = None
+    """A file of constants; None: those of the package count."""
+
+    @cached_property
+    def sets(self) -> Mapping[str, ConstantSet]:
+        """Sets of constants, of which :attr:`constants` is the one that counts.
+
+        :raises SynclineError: the file of constants cannot be read or is malformed.
+        """
+        return shipped() if self.constants_file is None else read_constants(self.constants_file)
 
     @cached_property
     def estimator(self) -> _core.Estimator:
@@ -78,7 +90,7 @@ class TrainingJob:
 
         :raises SynclineError: there are none.
         """
-        sets = shipped()
+        sets = self.sets
         chosen = choose(sets, self.framework, self.machine.accelerator)
         if chosen is None and self.machine.own is not None:
             # No run was measured on a user's own accelerator: the framework's constants on others count.
@@ -103,12 +115,24 @@ class TrainingJob:
                     help=f"write framework: {able[0]}" if able else None,
                 )
             )
+        if self.constants_file is not None and not sets[chosen].rows + sets[chosen].expert_rows:
+            fitted = [name for name, each in sets.items() if each.rows + each.expert_rows]
+            raise exception(
+                error(
+                    Code.BAD_VALUE,
+                    f"no row calibrated the constants `{chosen}` of this file, which the job needs",
+                    key="constants",
+                    found=self.constants_file,
+                    allowed=f"a file with rows of it; this one has {', '.join(fitted)}" if fitted else None,
+                    help="leave out `constants`, or measure runs of this framework on this accelerator",
+                )
+            )
         return chosen
 
     @property
     def software(self) -> Software:
         """These constants."""
-        return shipped()[self.constants].constants
+        return self.sets[self.constants].constants
 
 
 def read_job(path: str, set: Iterable[Override] = ()) -> TrainingJob:
@@ -140,7 +164,9 @@ def resolve(source: Source) -> TrainingJob:
             _machine(source, found.cluster),
             _job(found),
             found.framework,
+            None if found.constants is None else source.relative(found.constants),
         )
+        made.sets  # noqa: B018 - reads the file of constants
         _precision(made)
         _host(made)
         if made.architecture.experts is None and (problems := list(without_experts(source, found))):

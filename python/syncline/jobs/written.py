@@ -47,6 +47,7 @@ def job_text(job: TrainingJob, model: str, folder: str, comment: str) -> str:
         "model": _relative(model, folder),
         "cluster": {**_cluster(job.machine, folder), "gpus": job.job.ranks},
         **({} if job.framework == JobFile.model_fields["framework"].default else {"framework": job.framework}),
+        **({} if job.constants_file is None else {"constants": _relative(job.constants_file, folder)}),
         **dict(_keys(job.job, job.framework)),
     }
     return f"# {' '.join(comment.split())}\n{dump(values)}"

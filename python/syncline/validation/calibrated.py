@@ -51,7 +51,7 @@ def calibrated(rows: Sequence[Row], *, without: str | None = None, only: str | N
             frameworks=list(calibration.frameworks),
             accelerators=list(calibration.accelerators),
             constants=constants,
-            calibrated=_source(calibration),
+            calibrated=_source(calibration) if calibration.like or jobs.dense or jobs.experts else "nothing",
             rows=sum(job.model != without for job in jobs.dense),
             errors=errors[0],
             expert_rows=sum(job.model != without for job in jobs.experts),
