@@ -51,6 +51,25 @@ def test_a_file_that_is_no_file_of_constants_is_named(cli: Cli, job: str) -> Non
     assert done.returncode == 2 and "sets" in done.stderr
 
 
+def test_a_search_uses_the_constants_and_writes_them_into_the_job(cli: Cli, job: str) -> None:
+    search = ("design", "parallel", "llama3-8b", "--gpus", "8", "--global-batch", "32", "--top", "1")
+    done = cli(*search, "--constants", "own.yaml", "--job", "best.yaml")
+    told = " ".join(done.stdout.split())
+    assert "fitted to 12 runs of models without experts" in told and "by the error bar" not in told
+    assert "constants: own.yaml" in (cli.folder / "best.yaml").read_text("utf-8")
+    step = json.loads(cli("estimate", "best.yaml", "--json").stdout)["estimate"]["step_s"]
+    found = json.loads(cli(*search, "--constants", "own.yaml", "--json").stdout)["parallel"]
+    assert found["configurations"][0]["step_s"] == pytest.approx(step, rel=1e-6)
+    assert found["errors"] is None
+    refused = cli(*search, "--constants", "own.yaml", "--accelerator", "A100")
+    assert refused.returncode == 2 and "this file" in refused.stderr
+
+
+def test_a_cluster_has_no_nccl_of_other_gpus(cli: Cli) -> None:
+    done = cli("design", "parallel", "llama3-8b", "--gpus", "8", "--cluster", "eos", "--nccl", "a100-sxm")
+    assert done.returncode == 2 and "with other GPUs than H100" in done.stderr
+
+
 @pytest.mark.slow
 def test_runs_that_take_longer_give_constants_that_take_longer(cli: Cli) -> None:
     pytest.importorskip("scipy")

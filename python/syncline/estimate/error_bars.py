@@ -16,11 +16,12 @@ from syncline.estimate.software import shipped
 from syncline.input.arguments import Arguments
 from syncline.input.base import Strict
 from syncline.models import ModelError, accelerators
-from syncline.quantity import percent
+from syncline.quantity import counted, percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline.estimate.software import ConstantSet
     from syncline.models.architecture import Decoder
 
 FILE = "estimate-errors.json"
@@ -121,6 +122,18 @@ def sentences(
     if beyond:
         found.append(f"None of these had more than {' or '.join(beyond)}: beyond that, the estimate extrapolates.")
     return found
+
+
+def own_sentences(file: str, used: ConstantSet, kind: Kind) -> list[str]:
+    """Says to what a user's own constants were fitted, and how near that is, in place of an error bar."""
+    experts = kind == "experts"
+    rows, errors = (used.expert_rows, used.expert_errors) if experts else (used.rows, used.errors)
+    fitted = f"fitted to {counted(rows, 'run')} of models {'with' if experts else 'without'} experts"
+    said = f"Error bar: none. Constants are those of {file}, {fitted}."
+    if errors is None:
+        return [said]
+    near = f"half of {errors.rows} were within {percent(errors.median)}, and nine of ten within {percent(errors.p90)}"
+    return [said, f"Predicted by a fit without their model, {near}."]
 
 
 @cache

@@ -256,7 +256,7 @@ def machine(
     if nccl is not None:
         with Arguments() as check:
             check.instance("nccl", nccl, str, "a name of a machine, or a file that ends in .yaml")
-        _check_generation(name, nccl)
+        check_nccl(name, nccl)
     with Arguments() as check:
         given = {
             "host_bytes_per_s": host_bytes_per_s,
@@ -303,7 +303,7 @@ def _check_attention(own: Own) -> None:
     )
 
 
-def _check_generation(accelerator: str, nccl: str) -> None:
+def check_nccl(accelerator: str, nccl: str) -> None:
     """Checks that a machine of NCCL has accelerators like this one.
 
     :raises SynclineError: it has those of another generation, or there is no such machine.

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
+from syncline.codes import Code
 from syncline.estimate.job import AttentionLibrary
 from syncline.files import write_whole
 from syncline.input.base import Strict
 from syncline.input.check import Whole, check
 from syncline.input.dump import dump
 from syncline.input.node import from_python
+from syncline.input.problem import error, exception
 from syncline.input.source import Source, from_file
 from syncline.nccl.machine import Errors
 
@@ -146,6 +148,26 @@ def shipped() -> Mapping[str, ConstantSet]:
 def vocab_multiple(framework: str) -> int:
     """The multiple to which a framework pads the vocabulary for each tensor-parallel rank; 1 without padding."""
     return VOCAB_MULTIPLES.get(framework, 1)
+
+
+def refuse_unfitted(sets: Mapping[str, ConstantSet], chosen: str, file: str) -> None:
+    """Does nothing if a set of a user's file was fitted to rows.
+
+    :raises SynclineError: it was not, so that it is no more the user's than the set of the package.
+    """
+    if chosen in sets and sets[chosen].rows + sets[chosen].expert_rows:
+        return
+    fitted = [name for name, each in sets.items() if each.rows + each.expert_rows]
+    raise exception(
+        error(
+            Code.BAD_VALUE,
+            f"no row calibrated the constants `{chosen}` of this file, which the job needs",
+            key="constants",
+            found=file,
+            allowed=f"a file with rows of it; this one has {', '.join(fitted)}" if fitted else None,
+            help="leave out `constants`, or measure runs of this framework on this accelerator",
+        )
+    )
 
 
 def choose(sets: Mapping[str, ConstantSet], framework: str, accelerator: str) -> str | None:

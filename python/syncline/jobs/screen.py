@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from syncline.estimate.error_bars import sentences
+from syncline.estimate.error_bars import own_sentences, sentences
 from syncline.estimate.screen import around, changes_table, exposed, many, memory_table, parts_table
 from syncline.jobs.slowest_stage import slowest_stage
-from syncline.quantity import counted, memory, percent, scaled, time
+from syncline.quantity import memory, percent, scaled, time
 from syncline.terminal.prose import lines
 from syncline.terminal.table import bare
 
@@ -101,24 +101,11 @@ def _trust(found: Estimate) -> str:
 def trust(found: Estimate) -> list[str]:
     """Explains the error bar of an estimate, in sentences."""
     job, on = found.job.job, found.job.machine
-    if found.job.constants_file is not None and on.own is None:
-        return _own_constants(found)
+    file = found.job.constants_file
+    if file is not None and on.own is None:
+        return own_sentences(file, found.job.sets[found.job.constants], found.kind)
     size = {"gpus": job.ranks, "sequence": job.sequence}
     return sentences(found.errors, on.accelerator, found.kind, **size, kernels=on.own_kernels)
-
-
-def _own_constants(found: Estimate) -> list[str]:
-    """To what constants of a file were fitted, and how near that is."""
-    used = found.job.sets[found.job.constants]
-    experts = found.kind == "experts"
-    rows, errors = (used.expert_rows, used.expert_errors) if experts else (used.rows, used.errors)
-    what = "models with experts" if experts else "models without experts"
-    fitted = f"fitted to {counted(rows, 'run')} of {what}"
-    said = f"Error bar: none. Constants are those of {found.job.constants_file}, {fitted}"
-    if errors is None:
-        return [f"{said}."]
-    near = f"half of {errors.rows} were within {percent(errors.median)}, and nine of ten within {percent(errors.p90)}"
-    return [f"{said}. Predicted by a fit without their model, {near}."]
 
 
 def _fitting(found: Estimate, width: int) -> list[RenderableType]:

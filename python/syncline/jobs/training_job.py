@@ -13,7 +13,7 @@ from syncline.errors import SynclineError
 from syncline.estimate import Job, Offload, estimator, machine
 from syncline.estimate.frameworks import unsupported
 from syncline.estimate.job import DISPATCH_MULTIPROCESSORS, GRADIENT_BYTES, MOMENT_BYTES
-from syncline.estimate.software import choose, shipped, vocab_multiple
+from syncline.estimate.software import choose, refuse_unfitted, shipped, vocab_multiple
 from syncline.estimate.software import read as read_constants
 from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import dotted
@@ -97,6 +97,7 @@ class TrainingJob:
             chosen = min(
                 (name for name, each in sets.items() if self.framework in each.frameworks),
                 key=lambda name: name != self.framework,
+                default=None,
             )
         if chosen is None:
             able = [
@@ -115,18 +116,8 @@ class TrainingJob:
                     help=f"write framework: {able[0]}" if able else None,
                 )
             )
-        if self.constants_file is not None and not sets[chosen].rows + sets[chosen].expert_rows:
-            fitted = [name for name, each in sets.items() if each.rows + each.expert_rows]
-            raise exception(
-                error(
-                    Code.BAD_VALUE,
-                    f"no row calibrated the constants `{chosen}` of this file, which the job needs",
-                    key="constants",
-                    found=self.constants_file,
-                    allowed=f"a file with rows of it; this one has {', '.join(fitted)}" if fitted else None,
-                    help="leave out `constants`, or measure runs of this framework on this accelerator",
-                )
-            )
+        if self.constants_file is not None:
+            refuse_unfitted(sets, chosen, self.constants_file)
         return chosen
 
     @property

@@ -214,6 +214,14 @@ def parallel(
             help="Machine for times of NCCL, or a .yaml file of `syncline calibrate` (default: by the accelerator).",
         ),
     ] = None,
+    constants: Annotated[
+        str | None,
+        typer.Option(
+            "--constants",
+            metavar="FILE",
+            help="Constants of your own runs: a .yaml file of `syncline validate constants` (default: the package's).",
+        ),
+    ] = None,
     offload: Annotated[
         list[Offloaded] | None,
         typer.Option("--offload", help="What may lie in the host's memory; repeatable (default: nothing)."),
@@ -299,6 +307,7 @@ def parallel(
             domain=domain,
             memory=memory,
             nccl=nccl,
+            constants=constants,
             offload=tuple(each.value for each in offload or []),
             host_rate=host_rate,
             host_memory=host_memory,

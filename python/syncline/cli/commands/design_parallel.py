@@ -53,6 +53,7 @@ class ParallelOptions:
     domain: int | None
     memory: str | None
     nccl: str | None
+    constants: str | None
     offload: tuple[Offloaded, ...]
     host_rate: str | None
     host_memory: str | None
@@ -115,6 +116,7 @@ def parallel(model: str, options: ParallelOptions) -> int:
         moments=options.moments,
         offload=options.offload,
         keep=options.top,
+        constants=options.constants,
     )
     # One number of accelerators by time has no trade-off to show.
     traded = len(counts) > 1 or objective is not Objective.TIME or usd is not None or watts is not None
@@ -175,6 +177,7 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
     """The machine of a known cluster, or of commercial servers; options replace its network and its domain."""
     from syncline.clusters.known import find
     from syncline.estimate import machine, of_cluster
+    from syncline.estimate.machines import check_nccl
 
     memory = None if options.memory is None else size("--memory", options.memory)
     host = (
@@ -220,6 +223,8 @@ def _machine(options: ParallelOptions, counts: Sequence[int], nic_bytes_per_s: f
         found = replace(found, nic_bytes_per_s=nic_bytes_per_s)
     if memory is not None:
         found = replace(found, memory_bytes=memory)
+    if options.nccl is not None:
+        check_nccl(found.accelerator, options.nccl)
     found = replace(found, nccl=options.nccl, host=found.host.changed(*host))
     return found if options.domain is None else replace(found, domain=options.domain, used=None)
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from syncline.design.parallel.training import training_job
 from syncline.estimate import kind_of
-from syncline.estimate.error_bars import sentences
+from syncline.estimate.error_bars import own_sentences, sentences
 from syncline.estimate.screen import PARTS, around, changes_table, exposed, many, memory_table, parts_table
 from syncline.jobs import estimate
 from syncline.jobs.slowest_stage import slowest_stage
@@ -109,6 +109,8 @@ def _trust(found: Found) -> str:
     """How near such estimates are."""
     request = found.request
     on, kind = request.machine, kind_of(request.architecture)
+    if request.constants is not None and on.own is None:
+        return " ".join(own_sentences(request.constants, request.sets[request.constant_set], kind))
     size = {"gpus": request.gpus, "sequence": request.sequence}
     return " ".join(sentences(found.errors, on.accelerator, kind, **size, kernels=on.own_kernels))
 

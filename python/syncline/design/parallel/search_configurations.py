@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import lcm
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -33,7 +34,8 @@ from syncline.estimate.job import (
     Graphs,
     Moments,
 )
-from syncline.estimate.software import choose, shipped, vocab_multiple
+from syncline.estimate.software import choose, refuse_unfitted, shipped, vocab_multiple
+from syncline.estimate.software import read as read_constants
 from syncline.estimate.switches import switches
 from syncline.input.arguments import Arguments
 from syncline.input.problem import error, nearest, raise_errors
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from syncline.estimate import ErrorBar
     from syncline.estimate.job import Precision, Schedule
+    from syncline.estimate.software import ConstantSet
     from syncline.estimate.switches import Switch
 
 FRAMEWORK = "megatron"
@@ -107,6 +110,8 @@ class Request:
     part of its power that an accelerator draws while it waits finds those that take least energy."""
     keep: int = 10
     """How many configurations are returned, the best ones."""
+    constants: str | None = None
+    """A file of ``syncline validate constants``; None: the constants of the package."""
 
     def __post_init__(self) -> None:
         """Checks all values."""
@@ -133,6 +138,23 @@ class Request:
             check.part("reserve", self.reserve)
             check.number("waiting", self.waiting, above=-1e-9, most=1)
             check.whole("keep", self.keep, most=1_000_000)
+            if self.constants is not None:
+                check.instance("constants", self.constants, str, "the path of a file of constants")
+        if self.constants is not None:
+            refuse_unfitted(self.sets, self.constant_set, self.constants)
+
+    @cached_property
+    def sets(self) -> Mapping[str, ConstantSet]:
+        """Sets of constants, of which :attr:`constant_set` counts.
+
+        :raises SynclineError: the file of constants cannot be read or is malformed.
+        """
+        return shipped() if self.constants is None else read_constants(self.constants)
+
+    @property
+    def constant_set(self) -> str:
+        """The name of the set for :data:`FRAMEWORK` on the accelerator."""
+        return choose(self.sets, FRAMEWORK, self.machine.accelerator) or FRAMEWORK
 
 
 @dataclass(frozen=True)
@@ -233,8 +255,8 @@ def search(request: Request, software: Software | None = None) -> Found:
     if not best:
         _raise_none(request, software, possible, smallest)
     kind = kind_of(request.architecture)
-    is_known = software is None and request.machine.own is None
-    errors = error_bar(_constant_set(request), request.machine.accelerator, kind) if is_known else None
+    is_known = software is None and request.machine.own is None and request.constants is None
+    errors = error_bar(request.constant_set, request.machine.accelerator, kind) if is_known else None
     configurations = tuple(_configuration(*each) for each in best)
     best_job, text = configurations[0].how, _constants(request, software).model_dump_json()
     faster = switches(request.architecture, best_job, request.machine, FRAMEWORK, text)
@@ -254,14 +276,9 @@ def _capacity(request: Request) -> int:
     return int(request.machine.memory_bytes * (1 - request.reserve))
 
 
-def _constant_set(request: Request) -> str:
-    """The name of the constants of :data:`FRAMEWORK` on the accelerator."""
-    return choose(shipped(), FRAMEWORK, request.machine.accelerator) or FRAMEWORK
-
-
 def _constants(request: Request, software: Software | None) -> Software:
     """The constants that count: those given, or those of :data:`FRAMEWORK` on the accelerator."""
-    return software or shipped()[_constant_set(request)].constants
+    return software or request.sets[request.constant_set].constants
 
 
 def _searched(request: Request, software: Software | None) -> _Searched:
@@ -440,7 +457,7 @@ def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[
     larger = [name for name in MEASURED if accelerators.find(name).memory_bytes > card.memory_bytes]
     for name in sorted(larger, key=lambda each: accelerators.find(each).memory_bytes):
         if request.precision in accelerators.find(name).precisions and (
-            found := _fastest(replace(request, machine=machine(name)), software)
+            found := _fastest(replace(request, machine=machine(name), constants=None), software)
         ):
             yield f"{name}: {found}"
             break

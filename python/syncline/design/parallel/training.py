@@ -14,4 +14,6 @@ if TYPE_CHECKING:
 def training_job(request: Request, configuration: Configuration) -> TrainingJob:
     """The job of a configuration."""
     architecture = request.architecture
-    return TrainingJob(architecture.source, architecture, request.machine, configuration.how, FRAMEWORK)
+    return TrainingJob(
+        architecture.source, architecture, request.machine, configuration.how, FRAMEWORK, request.constants
+    )
