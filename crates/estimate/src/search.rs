@@ -33,7 +33,7 @@ pub struct Space {
     /// What may be offloaded to host memory.
     #[serde(default)]
     pub offload: Vec<Offloaded>,
-    /// Whether configurations that have the same axes, and differ in chunks, micro-batch, recomputation or offload, are returned one
+    /// Whether configurations with the same axes that differ in chunks, micro-batch, recomputation or offload are returned one
     /// by one; else the fastest one stands for all of them.
     pub variants: bool,
     /// The weight of a second of waiting against a second of computing when configurations are ranked, from 0 to 1: 1 ranks them
