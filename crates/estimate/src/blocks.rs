@@ -5,7 +5,7 @@
 
 use crate::activations::Treatment;
 use crate::adapters::trained;
-use crate::exchange::Exchange;
+use crate::exchange::{Behind, Exchange};
 use crate::held::Held;
 use crate::job::{Job, Module, Recompute};
 use crate::layer::Setting;
@@ -131,7 +131,7 @@ impl<'a, C: Costs> Common<'a, C> {
         let (model, job) = (setting.model, setting.job);
         let held = setting.held();
         let trained = if job.adapters.is_some() { setting.trained().all() } else { held.all() };
-        let Exchange { update_s, copies_s, .. } = setting.exchange(held, 0.0, 0.0);
+        let Exchange { update_s, copies_s, .. } = setting.exchange(held, &Behind::default());
         Self {
             bf16: job.of_bf16_layers(),
             vocabulary: setting.vocabulary(),
@@ -266,14 +266,11 @@ impl<C: Costs> Setting<'_, C> {
     /// micro-batch gathers the parameters of a unit and reduces its gradients (ZeRO-3).
     fn lost(&self, held: Held) -> [f64; 2] {
         let (job, whole) = (self.job, held.all());
-        let Some(part) = self.software.sharded_exposed else { return [0.0; 2] };
         if job.zero < 3 || job.pipeline > 1 || job.adapters.is_some() || whole <= 0.0 {
             return [0.0; 2];
         }
-        let [gathers, reduces] =
-            [self.gathers(held), self.reduces(held)].map(|seconds| part * seconds / whole);
-        let gathers = if job.overlap.parameters { gathers } else { 0.0 };
-        [gathers, gathers + if job.overlap.gradients { reduces } else { 0.0 }]
+        let lost = self.software.sharded_exposed() / whole;
+        self.slower(lost, self.gathers(held), self.reduces(held))
     }
 
     /// The products of a rank's experts, with the sums of their gradients: those of a layer whose backward pass computes them

@@ -8,6 +8,7 @@ use crate::machine::{Collective, Costs, Group};
 use crate::offload::HostUpdate;
 use crate::parameters::cast_once;
 use crate::stages::{Block, divide};
+use crate::units::{Hidden, Unit, seconds};
 
 /// Times of exchanges in a step, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -22,6 +23,28 @@ pub struct Exchange {
     pub copies_s: f64,
 }
 
+/// What exchanges of a step can hide behind.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Behind {
+    /// Seconds of a micro-batch in the backward pass, on the slowest stage.
+    pub backward_s: f64,
+    /// Seconds of all micro-batches there.
+    pub step_s: f64,
+    /// The blocks of the model, if each is a unit of ZeRO-3; else none.
+    pub units: Vec<Computing>,
+}
+
+/// What a block computes in a micro-batch, in seconds, forward and backward.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Computing {
+    /// The block.
+    pub block: Block,
+    /// All but tokens to experts and back.
+    pub seconds: [f64; 2],
+    /// Tokens to experts and back, as far as they are exposed.
+    pub tokens: [f64; 2],
+}
+
 /// Times of the collectives of a step alone, in seconds.
 struct Traffic {
     /// If all were exposed.
@@ -31,17 +54,18 @@ struct Traffic {
 }
 
 impl<C: Costs> Setting<'_, C> {
-    /// The exchanges of a step whose micro-batches take `backward_s` in the backward pass and `step_s` in all, on a rank with
-    /// the parameters `held`.
-    pub(crate) fn exchange(&self, held: Held, backward_s: f64, step_s: f64) -> Exchange {
+    /// The exchanges of a step, on a rank with the parameters `held`.
+    pub(crate) fn exchange(&self, held: Held, behind: &Behind) -> Exchange {
         let adapters = self.job.adapters.is_some();
         let trained = if adapters { self.trained() } else { held };
         let shared_s = self.shared_table();
         let Traffic { whole_s, exposed_s } = match self.job.zero {
-            0 => self.summed(trained, backward_s),
-            1 | 2 => self.divided(trained, backward_s),
-            _ if adapters => self.frozen_units(held, trained, backward_s, step_s),
-            _ => self.units(held, step_s),
+            0 => self.summed(trained, behind.backward_s),
+            1 | 2 => self.divided(trained, behind.backward_s),
+            _ if adapters => self.frozen_units(held, trained, behind),
+            // In a pipeline, parameters stay gathered, and gradients are reduced once.
+            _ if self.job.pipeline > 1 => self.divided(held, behind.backward_s),
+            _ => self.units(held, &behind.units),
         };
         let HostUpdate { update_s, copies_s } = self.update(trained);
         Exchange { whole_s: whole_s + shared_s, exposed_s: exposed_s + shared_s, update_s, copies_s }
@@ -51,7 +75,7 @@ impl<C: Costs> Setting<'_, C> {
     fn summed(&self, held: Held, backward_s: f64) -> Traffic {
         let gradients = self.gradient_bytes(held);
         let whole_s = self.both(Collective::AllReduce, gradients, (self.replicas(), self.expert_replicas()));
-        Traffic { whole_s, exposed_s: self.exposed(whole_s, self.job.overlap.gradients, backward_s) }
+        Traffic { whole_s, exposed_s: self.exposed(whole_s, self.job.overlap.gradients, backward_s, true) }
     }
 
     /// ZeRO-1 and ZeRO-2: each rank gets its part of the sum of gradients, and all gather the updated parameters.
@@ -63,43 +87,92 @@ impl<C: Costs> Setting<'_, C> {
         let parameters = self.gathers(held);
         Traffic {
             whole_s: gradients + parameters,
-            exposed_s: self.exposed(gradients, job.overlap.gradients, backward_s * times)
-                + self.exposed(parameters, job.overlap.parameters, backward_s / 2.0),
+            exposed_s: self.exposed(gradients, job.overlap.gradients, backward_s * times, job.zero != 2)
+                + self.exposed(parameters, job.overlap.parameters, backward_s / 2.0, true),
         }
     }
 
-    /// ZeRO-3: every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). In a
-    /// pipeline, parameters stay gathered, and gradients are reduced once.
-    fn units(&self, held: Held, step_s: f64) -> Traffic {
-        let job = self.job;
-        let (gathers, reduces) = (self.gathers(held), self.reduces(held));
-        let (gathered, times) =
-            if job.pipeline > 1 { (gathers, 1.0) } else { (2.0 * gathers, f64::from(job.micro_batches)) };
+    /// ZeRO-3: every micro-batch gathers parameters forward and backward, and reduces gradients (ZeRO, section 5.3). Without
+    /// `blocks`, nothing is hidden.
+    fn units(&self, held: Held, blocks: &[Computing]) -> Traffic {
+        let (job, batches) = (self.job, f64::from(self.job.micro_batches));
+        let gathers = self.parts(Collective::AllGather, job.gathered_bytes(held), self.divisions());
+        let reduces = self.parts(Collective::ReduceScatter, self.gradient_bytes(held), self.divisions());
         // Ranks that hold the same part sum its gradients (HSDP).
         let across = self.sums_of_parts(held);
-        let (gathered, reduced) = (gathered * times, reduces * times + across);
-        let whole_s = gathered + reduced;
-        // The next layers' parameters come while a layer is computed; the first ones have nothing to hide behind.
-        let least = whole_s / times / f64::from(self.model.layers.max(1));
-        let part = self.software.sharded_exposed.unwrap_or(self.software.data_exposed);
-        let of = |overlaps: bool, seconds: f64| if overlaps { [seconds, 0.0] } else { [0.0, seconds] };
-        let [gathers, reduces] = [of(job.overlap.parameters, gathered), of(job.overlap.gradients, reduced)];
-        let [overlapping, apart] = [0, 1].map(|at| gathers[at] + reduces[at]);
-        // Computing hides no more than it takes.
-        let beyond = apart + (overlapping - step_s).max(0.0);
-        Traffic { whole_s, exposed_s: (overlapping * part + apart).max(beyond).max(least) }
+        let whole_s = batches * (2.0 * (gathers.0 + gathers.1) + reduces.0 + reduces.1) + across;
+        if blocks.is_empty() {
+            return Traffic { whole_s, exposed_s: whole_s };
+        }
+        let hidden = Hidden { gathers: job.overlap.parameters, reductions: job.overlap.gradients };
+        let (lost, shares) = (self.software.sharded_exposed(), self.shares_links());
+        let (mut units, mut computing) = (Vec::with_capacity(blocks.len()), 0.0);
+        let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let mut last: Option<(bool, bool, [f64; 2])> = None;
+        for block in blocks {
+            // Layers that are alike hold as much.
+            let alike = match block.block {
+                Block::Layer(number) => {
+                    let experts = self.model.has_experts(number.min(self.model.layers.max(1) - 1));
+                    Some((experts, job.is_bf16(self.model, number)))
+                }
+                _ => None,
+            };
+            let parts = match (alike, last) {
+                (Some((experts, bf16)), Some(found)) if (experts, bf16) == (found.0, found.1) => found.2,
+                _ => {
+                    let own = Held::of(self.model, job, &[block.block]);
+                    [of(own.dense, held.dense), of(own.experts, held.experts)]
+                }
+            };
+            last = alike.map(|(experts, bf16)| (experts, bf16, parts)).or(last);
+            let [dense, experts] = parts;
+            let gather = gathers.0 * dense + gathers.1 * experts;
+            let reduce = reduces.0 * dense + reduces.1 * experts;
+            let slower = self.slower(lost, gather, reduce);
+            let [forward, backward] = block.seconds;
+            let [out, back] = block.tokens;
+            computing += forward + backward + out + back;
+            let (forward, backward) = (forward + slower[0], backward + slower[1]);
+            let (inside, tokens) = if shares { ([0.0; 2], block.tokens) } else { (block.tokens, [0.0; 2]) };
+            units.push(Unit {
+                computing: [forward + inside[0], backward + inside[1]],
+                tokens,
+                gather,
+                reduce,
+                sum: across * dense,
+            });
+        }
+        let step_s = seconds(&units, job.micro_batches, hidden);
+        Traffic { whole_s, exposed_s: (step_s - batches * computing).clamp(0.0, whole_s) }
+    }
+
+    /// Seconds by which a unit computes longer, forward and backward, because kernels of its gathers and its reduction take the
+    /// part `lost` of the multiprocessors.
+    pub(crate) fn slower(&self, lost: f64, gather: f64, reduce: f64) -> [f64; 2] {
+        let gathers = if self.job.overlap.parameters { lost * gather } else { 0.0 };
+        [gathers, gathers + if self.job.overlap.gradients { lost * reduce } else { 0.0 }]
+    }
+
+    /// Whether tokens to experts travel on the links of gathers and reductions: those between domains, or all within one.
+    fn shares_links(&self) -> bool {
+        let job = self.job;
+        let experts = Group::strided(job.expert * job.expert_tensor, 1, self.domain());
+        let (dense, own) = self.divisions();
+        let exchanged = if own.ranks() > 1 { own } else { dense };
+        (experts.domains > 1) == (exchanged.domains > 1)
     }
 
     /// ZeRO-3 of frozen parameters, which are gathered all the same, with adapters, which alone have gradients.
-    fn frozen_units(&self, held: Held, adapters: Held, backward_s: f64, step_s: f64) -> Traffic {
-        let job = self.job;
+    fn frozen_units(&self, held: Held, adapters: Held, behind: &Behind) -> Traffic {
+        let (job, backward_s) = (self.job, behind.backward_s);
         // In a pipeline, parameters stay gathered, and gradients are reduced once.
         let (every, times) = if job.pipeline > 1 { (1.0, 1.0) } else { (f64::from(job.micro_batches), 2.0) };
         let (gathered, reduced) = (times * every * self.gathers(held), every * self.reduces(adapters));
         Traffic {
             whole_s: gathered + reduced,
-            exposed_s: self.exposed(gathered, job.overlap.parameters, step_s)
-                + self.exposed(reduced, job.overlap.gradients, backward_s * every),
+            exposed_s: self.exposed(gathered, job.overlap.parameters, behind.step_s, false)
+                + self.exposed(reduced, job.overlap.gradients, backward_s * every, false),
         }
     }
 
@@ -119,14 +192,35 @@ impl<C: Costs> Setting<'_, C> {
         (held.dense * each, held.experts * each)
     }
 
-    /// What is exposed of an exchange that takes `seconds`, if it overlaps with `behind` seconds of computing.
-    fn exposed(&self, seconds: f64, overlaps: bool, behind: f64) -> f64 {
-        if overlaps { (seconds * self.software.data_exposed).max(seconds - behind) } else { seconds }
+    /// What is exposed of an exchange that takes `seconds`, if it overlaps with `behind` seconds of computing of a micro-batch.
+    ///
+    /// An interleaved pipeline exchanges chunk by chunk if it does so `once` a step: as many micro-batches as stages are in one
+    /// chunk after the other. So gradients of the last chunk, which goes backward first, are reduced while all others go backward
+    /// for all these micro-batches, and only those of the first one behind a single micro-batch. Parameters are gathered the
+    /// other way round.
+    fn exposed(&self, seconds: f64, overlaps: bool, behind: f64, once: bool) -> f64 {
+        if !overlaps {
+            return seconds;
+        }
+        let job = self.job;
+        let chunks =
+            if once && !job.schedule.is_ordered() { f64::from(job.virtual_stages.max(1)) } else { 1.0 };
+        let together = f64::from(job.pipeline.min(job.micro_batches).max(1));
+        // Of the first chunks, one or all of them, which are exchanged last; of numbers between, none leaves more exposed.
+        let first = (seconds - behind) / chunks;
+        let all = seconds - ((chunks - 1.0) * together + 1.0) * behind / chunks;
+        (seconds * self.software.data_exposed).max(first).max(all)
     }
 
     /// Seconds of a collective of all but experts, and of one of experts.
     fn both(&self, collective: Collective, bytes: (f64, f64), groups: (Group, Group)) -> f64 {
-        self.collective(collective, bytes.0, groups.0) + self.collective(collective, bytes.1, groups.1)
+        let (dense, experts) = self.parts(collective, bytes, groups);
+        dense + experts
+    }
+
+    /// Both of them.
+    fn parts(&self, collective: Collective, bytes: (f64, f64), groups: (Group, Group)) -> (f64, f64) {
+        (self.collective(collective, bytes.0, groups.0), self.collective(collective, bytes.1, groups.1))
     }
 
     fn collective(&self, collective: Collective, bytes: f64, group: Group) -> f64 {

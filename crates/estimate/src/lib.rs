@@ -17,7 +17,7 @@
 //! - `micro_batch`: the time of one micro-batch in each chunk, and `messages`: that of its messages between stages;
 //! - [`schedule`]: schedules of a pipeline: their orders, executed;
 //! - `held`: how many parameters a rank holds, and `parameters`: their types and bytes;
-//! - [`exchange`]: gradients and parameters among data-parallel ranks;
+//! - [`exchange`]: gradients and parameters among data-parallel ranks; [`units`]: those of ZeRO-3, executed;
 //! - [`step`]: all of this put together, and where the time goes;
 //! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
 //! - [`blocks`]: the blocks of a job one by one, for simulations;
@@ -62,6 +62,7 @@ pub mod schedule;
 pub mod search;
 pub mod stages;
 pub mod step;
+pub mod units;
 mod vocabulary;
 pub mod work;
 

@@ -243,7 +243,7 @@ pub struct Software {
     pub fused_yarn: bool,
     /// Part of the time of gradients and parameters that is exposed where they overlap.
     pub data_exposed: f64,
-    /// The same with ZeRO-3, where every layer has exchanges of its own to hide; without it, `data_exposed`.
+    /// With ZeRO-3, the part of the time of overlapped exchanges by which computing is slower; without it, `data_exposed`.
     #[serde(default)]
     pub sharded_exposed: Option<f64>,
     /// Part of the time of messages between stages that is exposed where they overlap.
@@ -254,6 +254,11 @@ pub struct Software {
 }
 
 impl Software {
+    /// Part of the time of overlapped exchanges of ZeRO-3 by which computing is slower.
+    pub(crate) fn sharded_exposed(&self) -> f64 {
+        self.sharded_exposed.unwrap_or(self.data_exposed)
+    }
+
     /// The time of a layer whose kernels take `kernels` seconds, and a processor `least` seconds to launch.
     ///
     /// Some kernels are shorter than their launch, and others longer: even where the accelerator is slower on the whole, it waits

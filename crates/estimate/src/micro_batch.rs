@@ -1,6 +1,7 @@
 //! The times of one micro-batch in the chunks of a pipeline's stages.
 
 use crate::activations::Treatment;
+use crate::exchange::Computing;
 use crate::job::Job;
 use crate::layer::{Layer, Pass, Setting};
 use crate::machine::Costs;
@@ -98,6 +99,33 @@ impl<'a, C: Costs> ChunkTimer<'a, C> {
     /// The times of each chunk.
     pub(crate) fn chunks(&mut self, chunks: &[Vec<Block>]) -> Vec<ChunkTimes> {
         chunks.iter().map(|blocks| self.micro_batch(std::iter::once(blocks)).times()).collect()
+    }
+
+    /// What each block of a chunk computes.
+    pub(crate) fn computing(&mut self, blocks: &[Block]) -> Vec<Computing> {
+        let (mut nth, predicted) = (0, f64::from(self.setting.model.prediction_layers));
+        let both = |layer: &VocabularyLayer, times: f64| {
+            let [forward, both, _] = layer.passes(times);
+            [forward, both - forward]
+        };
+        let of = |&block: &Block| {
+            let (seconds, tokens) = match block {
+                Block::Embedding => (both(&self.vocabulary.embedding, 1.0), [0.0; 2]),
+                Block::Output => {
+                    let output = both(&self.vocabulary.output, 1.0 + predicted);
+                    let joining = both(&self.vocabulary.joining, predicted);
+                    ([0, 1].map(|pass| output[pass] + joining[pass]), [0.0; 2])
+                }
+                Block::Layer(number) => {
+                    let (layer, _) = self.layer(number, Treatment::of(self.setting.job, nth, blocks));
+                    nth += 1;
+                    let passes = [layer.forward, layer.backward];
+                    (passes.map(|pass| pass.seconds() - pass.expert), passes.map(|pass| pass.expert))
+                }
+            };
+            Computing { block, seconds, tokens }
+        };
+        blocks.iter().map(of).collect()
     }
 
     /// Adds the blocks of a chunk.

@@ -1,6 +1,6 @@
 //! A step of training, and where its time goes.
 
-use crate::exchange::Exchange;
+use crate::exchange::{Behind, Exchange};
 use crate::held::Held;
 use crate::job::Job;
 use crate::layer::{Pass, Setting};
@@ -94,8 +94,16 @@ pub fn estimate<C: Costs>(
     stage.expert += alone * f64::from(passes_alone(job));
     let bubble_s = bubble_s + alone * f64::from(job.pipeline.max(1) - 1);
     let backward_s = stages_s[slowest] - forward_s;
-    let Exchange { whole_s, exposed_s, update_s, copies_s } =
-        setting.exchange(setting.held(), backward_s, batches * stages_s[slowest]);
+    let behind = Behind {
+        backward_s,
+        step_s: batches * stages_s[slowest],
+        units: if job.zero >= 3 && job.pipeline == 1 && job.adapters.is_none() {
+            timer.computing(&chunks[0])
+        } else {
+            Vec::new()
+        },
+    };
+    let Exchange { whole_s, exposed_s, update_s, copies_s } = setting.exchange(setting.held(), &behind);
     Step {
         stage,
         ends_s: vocabulary.seconds * batches,

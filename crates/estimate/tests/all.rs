@@ -16,6 +16,7 @@ mod profile;
 mod recompute;
 mod rotation;
 mod schedules;
+mod units;
 mod work;
 
 use fixtures::{BARE, Counting, PLAIN, SERVERS, gpt, gpt3, llama, routed, single};

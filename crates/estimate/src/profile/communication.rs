@@ -2,6 +2,7 @@
 
 use super::computed;
 use super::recorded::{Call, Recorded};
+use crate::exchange::Behind;
 use crate::job::{ContextMethod, Job, Module, Recompute};
 use crate::layer::{Pass, Setting};
 use crate::machine::{Collective, Costs};
@@ -54,7 +55,7 @@ pub(super) fn communication<C: Costs>(setting: &Setting<'_, C>, stage: usize) ->
         inner.message_s();
         list.add("messages", |_| 2.0 * batches * f64::from(job.virtual_stages.max(1)));
     }
-    inner.exchange(inner.held(), 0.0, 0.0);
+    inner.exchange(inner.held(), &Behind::default());
     let every = f64::from(job.micro_batches);
     list.add("exchange", |collective| match (job.zero, job.pipeline, collective) {
         (3, 1, Collective::AllGather) => 2.0 * every,

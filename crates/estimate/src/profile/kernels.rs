@@ -2,6 +2,7 @@
 
 use super::computed;
 use super::recorded::Recorded;
+use crate::exchange::Behind;
 use crate::job::Precision;
 use crate::layer::Setting;
 use crate::machine::{Costs, Product};
@@ -55,7 +56,7 @@ pub(super) fn kernels<C: Costs>(setting: &Setting<'_, C>, stage: usize) -> Vec<K
             Block::Output => list.extend(recorded.output_kernels(batches)),
         }
     }
-    recorded.exchange(recorded.held(), 0.0, 0.0);
+    recorded.exchange(recorded.held(), &Behind::default());
     // What the host updates is not among them.
     let bytes = costs.moved.get();
     list.add(moved("optimizer", "update", 1.0, setting.costs.memory(bytes), bytes));

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from syncline.api import simulate
 from syncline.codes import Code
-from syncline.design.parallel.scenario import loaded, refusal
+from syncline.design.parallel.scenario import domain, loaded, refusal
 from syncline.design.parallel.training import training_job
 from syncline.errors import SynclineError
 from syncline.input.problem import error
@@ -75,9 +75,12 @@ def simulated_job(job: TrainingJob) -> SimulatedJob:
     try:
         summary = simulate(loaded(job, MOST_EVENTS)).summary
     except SynclineError as wrong:
-        if wrong.diagnostics[0].get("key") != "workload.micro_batches":
-            raise
-        return _refused(_too_many(job, wrong.diagnostics[0]))
+        key = wrong.diagnostics[0].get("key", "")
+        if key == "workload.micro_batches":
+            return _refused(_too_many(job, wrong.diagnostics[0]))
+        if key.startswith(("workload.parallel.", "workload.meshes.")):
+            return _refused(_uneven(job))
+        raise
     if summary.ended == "limit_reached":
         reason = (
             f"it needs more than {MOST_EVENTS:,} events, because its ranks are not alike: groups of experts and of"
@@ -100,4 +103,17 @@ def _too_many(job: TrainingJob, problem: Diagnostic) -> Diagnostic:
         found=f"{job.job.micro_batches} micro-batches",
         allowed=problem.get("allowed"),
         help="write a larger micro_batch, or a smaller global_batch: micro-batches in the middle of a step are alike",
+    )
+
+
+def _uneven(job: TrainingJob) -> Diagnostic:
+    """The error for axes of which some ranks are in one NVLink domain and others in two."""
+    size = domain(job)
+    return error(
+        Code.BAD_VALUE,
+        f"the ranks of an axis do not divide NVLink domains of {size}, so that its groups are not alike",
+        key="cluster.gpus",
+        found=job.job.axes,
+        allowed=f"axes that divide {size} one after the other: tensor, data and context, pipeline",
+        help="estimate the job without a simulation, or write other numbers of ranks",
     )
