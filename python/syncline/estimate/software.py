@@ -150,18 +150,21 @@ def vocab_multiple(framework: str) -> int:
     return VOCAB_MULTIPLES.get(framework, 1)
 
 
-def refuse_unfitted(sets: Mapping[str, ConstantSet], chosen: str, file: str) -> None:
-    """Does nothing if a set of a user's file was fitted to rows.
+def check_own(sets: Mapping[str, ConstantSet], chosen: str | None, file: str, wanted: str) -> None:
+    """Checks that a user's file has the constants that a job needs, and that rows were fitted to them.
 
-    :raises SynclineError: it was not, so that it is no more the user's than the set of the package.
+    :param chosen: the name of the set; None: the file has none for the job.
+    :param wanted: the framework and the accelerator of the job, for the error.
+    :raises SynclineError: it has not; a set without rows is no more the user's than that of the package.
     """
-    if chosen in sets and sets[chosen].rows + sets[chosen].expert_rows:
+    used = sets.get(chosen or "")
+    if used is not None and used.rows + used.expert_rows:
         return
     fitted = [name for name, each in sets.items() if each.rows + each.expert_rows]
     raise exception(
         error(
             Code.BAD_VALUE,
-            f"no row calibrated the constants `{chosen}` of this file, which the job needs",
+            f"no row calibrated constants of {wanted} in this file",
             key="constants",
             found=file,
             allowed=f"a file with rows of it; this one has {', '.join(fitted)}" if fitted else None,

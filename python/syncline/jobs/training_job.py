@@ -13,7 +13,7 @@ from syncline.errors import SynclineError
 from syncline.estimate import Job, Offload, estimator, machine
 from syncline.estimate.frameworks import unsupported
 from syncline.estimate.job import DISPATCH_MULTIPROCESSORS, GRADIENT_BYTES, MOMENT_BYTES
-from syncline.estimate.software import choose, refuse_unfitted, shipped, vocab_multiple
+from syncline.estimate.software import check_own, choose, shipped, vocab_multiple
 from syncline.estimate.software import read as read_constants
 from syncline.input.check import Whole, collect, in_order
 from syncline.input.node import dotted
@@ -99,6 +99,9 @@ class TrainingJob:
                 key=lambda name: name != self.framework,
                 default=None,
             )
+        if self.constants_file is not None:
+            wanted = f"{self.framework} on {self.machine.accelerator}"
+            check_own(sets, chosen, self.constants_file, wanted)
         if chosen is None:
             able = [
                 each
@@ -116,8 +119,6 @@ class TrainingJob:
                     help=f"write framework: {able[0]}" if able else None,
                 )
             )
-        if self.constants_file is not None:
-            refuse_unfitted(sets, chosen, self.constants_file)
         return chosen
 
     @property

@@ -34,7 +34,7 @@ from syncline.estimate.job import (
     Graphs,
     Moments,
 )
-from syncline.estimate.software import choose, refuse_unfitted, shipped, vocab_multiple
+from syncline.estimate.software import check_own, choose, shipped, vocab_multiple
 from syncline.estimate.software import read as read_constants
 from syncline.estimate.switches import switches
 from syncline.input.arguments import Arguments
@@ -141,7 +141,9 @@ class Request:
             if self.constants is not None:
                 check.instance("constants", self.constants, str, "the path of a file of constants")
         if self.constants is not None:
-            refuse_unfitted(self.sets, self.constant_set, self.constants)
+            on = self.machine.accelerator
+            chosen = self.constant_set if self.machine.own is not None else choose(self.sets, FRAMEWORK, on)
+            check_own(self.sets, chosen, self.constants, f"{FRAMEWORK} on {on}")
 
     @cached_property
     def sets(self) -> Mapping[str, ConstantSet]:
