@@ -95,7 +95,7 @@ def test_the_screen_lists_few_rows_and_nothing_empty():
     assert "Rows of your own have no bars." in text
     assert "ours llama3-8b 16 5 s 6 s +20.0 % 90 GiB, too much" in text
     assert "fitted to" not in text
-    assert "Of 1 runs that ran, 0 were predicted to fit (0.0 %)." in text
+    assert "0 of 1 run that ran were predicted to fit into memory (0.0 %)." in text
     assert "A bar is" not in text
     many = validated([outcome(6.0, id=f"ours-{number}") for number in range(FEW + 1)])
     assert "ours-3" not in as_text(screen(many, 80), 80)

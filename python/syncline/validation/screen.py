@@ -167,7 +167,10 @@ def fits_of_runs(found: Validation) -> str:
     fits = Fits.of([each for each in found.outcomes if each.ran])
     if fits is None:
         return ""
-    return f"Of {fits.rows:,} runs that ran, {fits.ran_and_fits:,} were predicted to fit ({percent(fits.accuracy)})."
+    return (
+        f"{fits.ran_and_fits:,} of {counted(fits.rows, 'run')} that ran were predicted to fit into memory "
+        f"({percent(fits.accuracy)})."
+    )
 
 
 _KEYS = ("median", "mean", "p90", "largest")
