@@ -1,6 +1,8 @@
 """Searches for the best parallel configuration of a language model on a number of accelerators.
 
-- :mod:`~syncline.design.parallel.search_configurations`: the search, by estimates, and what it found;
+- :mod:`~syncline.design.parallel.search_configurations`: the search, by estimates, and its result, with
+  :mod:`~syncline.design.parallel.checks` of a request, :mod:`~syncline.design.parallel.assumptions`, and
+  :mod:`~syncline.design.parallel.remedies` if nothing fits;
 - :mod:`~syncline.design.parallel.objective`: what is best: time, dollars or energy;
 - :mod:`~syncline.design.parallel.sizes`: searches with several numbers of accelerators, and their frontier;
 - :mod:`~syncline.design.parallel.screen`: what the command prints;

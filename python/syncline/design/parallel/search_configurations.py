@@ -9,26 +9,24 @@ from math import lcm
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from syncline import _core
-from syncline.codes import Code
+from syncline.design.parallel.assumptions import FRAMEWORK, MOST_GPUS, MOST_SEQUENCES
+from syncline.design.parallel.checks import check_request
+from syncline.design.parallel.remedies import raise_indivisible, raise_too_large
 from syncline.estimate import (
-    MEASURED,
     Job,
     Machine,
     Overlap,
     Software,
     error_bar,
     kind_of,
-    machine,
     mfu,
     model_text,
     tokens_per_s,
 )
-from syncline.estimate.fitting import changes_that_fit
 from syncline.estimate.job import (
     AXES,
     GRADIENT_BYTES,
     MOMENT_BYTES,
-    SCHEDULES,
     Dispatcher,
     Gradients,
     Graphs,
@@ -38,33 +36,27 @@ from syncline.estimate.software import check_own, choose, shipped, vocab_multipl
 from syncline.estimate.software import read as read_constants
 from syncline.estimate.switches import switches
 from syncline.input.arguments import Arguments
-from syncline.input.problem import error, nearest, raise_errors
-from syncline.models import accelerators
 from syncline.models.architecture import Architecture, Decoder
-from syncline.quantity import counted, memory, time
+from syncline.quantity import time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from syncline.estimate import ErrorBar
     from syncline.estimate.job import Precision, Schedule
     from syncline.estimate.software import ConstantSet
     from syncline.estimate.switches import Switch
 
-FRAMEWORK = "megatron"
-"""The software whose constants count."""
 TOKENS = 1 << 22
 """Fewest tokens of a step without a batch: four million, as the largest models are trained with."""
 
 Offloaded: TypeAlias = Literal["activations", "optimizer"]
-"""What a search may move to the host's memory."""
-MOST_GPUS, MOST_SEQUENCES = 1_000_000, 1 << 23
-"""Most accelerators, and most sequences of a step."""
+"""What a search may offload to host memory."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be divided, and among what.
+    """A model, the machine to train it on, and what the search may vary.
 
     :raises SynclineError: a value has the wrong type, or is out of its range; all of them are named.
     """
@@ -83,11 +75,11 @@ class Request:
     virtual_stages: int = 12
     """Most chunks of layers of a stage, in interleaved pipelines."""
     schedules: tuple[Schedule, ...] = ("1f1b",)
-    """Orders in which the stages of a pipeline work."""
+    """Schedules of the pipeline."""
     graphs: Graphs = "none"
     """Which kernels CUDA graphs launch."""
     dispatcher: Dispatcher = "all_to_all"
-    """What sends tokens to experts."""
+    """What dispatches tokens to experts."""
     gradients: Gradients = "fp32"
     """Type in which gradients are summed: fp32 or bf16."""
     moments: Moments = "fp32"
@@ -97,19 +89,19 @@ class Request:
     recompute: bool = True
     """Whether layers may be recomputed."""
     shard_parameters: bool = True
-    """Whether data-parallel ranks may divide parameters (ZeRO-3)."""
+    """Whether data-parallel ranks may shard parameters (ZeRO-3)."""
     offload: tuple[Offloaded, ...] = ()
-    """What may lie in the host's memory: activations of layers, optimizer states."""
+    """What may be offloaded to host memory: activations of layers, optimizer states."""
     reserve: float = 0.04
     """Part of the memory that stays free."""
     variants: bool = False
     """Whether configurations are listed one by one that have the same axes and differ in chunks, micro-batch,
     recomputation or offload; else the fastest one of them stands for all."""
     waiting: float = 1.0
-    """What a second of waiting counts beside one of computing, from 0 to 1: 1 finds the fastest configurations; the
-    part of its power that an accelerator draws while it waits finds those that take least energy."""
+    """Weight of a second of waiting against a second of computing, from 0 to 1: 1 finds the fastest configurations; the
+    part of its power that an accelerator draws while it waits finds those that take the least energy."""
     keep: int = 10
-    """How many configurations are returned, the best ones."""
+    """How many of the best configurations are returned."""
     constants: str | None = None
     """A file of ``syncline validate constants``; None: the constants of the package."""
 
@@ -158,6 +150,11 @@ class Request:
         """The name of the set for :data:`FRAMEWORK` on the accelerator."""
         return choose(self.sets, FRAMEWORK, self.machine.accelerator) or FRAMEWORK
 
+    @property
+    def capacity(self) -> int:
+        """Bytes of an accelerator that may be used."""
+        return int(self.machine.memory_bytes * (1 - self.reserve))
+
 
 @dataclass(frozen=True)
 class Configuration:
@@ -172,11 +169,11 @@ class Configuration:
     memory: Mapping[str, int]
     """Bytes of the fullest rank by kind, without ``total``."""
     memory_bytes: int
-    """All of them."""
+    """Bytes of the fullest rank."""
     computing_s: float
     """Seconds of a step in which an accelerator computes, the mean over stages."""
     host_bytes: int = 0
-    """Bytes in the host's memory of such a rank."""
+    """Bytes of such a rank in host memory."""
 
     @property
     def accelerators(self) -> int:
@@ -196,7 +193,7 @@ class Configuration:
 
 @dataclass(frozen=True)
 class Found:
-    """What a search found."""
+    """The result of a search."""
 
     request: Request
     best: tuple[Configuration, ...]
@@ -212,7 +209,7 @@ class Found:
     switches: tuple[Switch, ...] = ()
     """Settings of the software with which the best configuration is faster and fits, for models with experts."""
     without_offload: Configuration | None = None
-    """The best configuration that has nothing in the host's memory; None if none fits, or if nothing may lie there."""
+    """The best configuration without offload; None if none fits, or if the search has no offload."""
 
     def mfu(self, configuration: Configuration) -> float | None:
         """Operations that the model needs, over those that the accelerators could do in 16 bits (MFU).
@@ -248,34 +245,27 @@ def search(request: Request, software: Software | None = None) -> Found:
         check.instance("request", request, Request, "a Request")
         if software is not None:
             check.instance("software", software, Software, "a Software")
-    _check_precision(request)
-    request.machine.check_network(request.gpus)
-    _check_schedules(request)
-    _check_dispatcher(request)
-    _check_host(request)
+    check_request(request)
     best, possible, fitting, smallest = _searched(request, software)
     if not best:
-        _raise_none(request, software, possible, smallest)
+        if smallest is None:
+            raise_indivisible(request)
+        constants = _constants(request, software).model_dump_json()
+        raise_too_large(request, constants, lambda other: _fastest(other, software), possible, smallest)
     kind = kind_of(request.architecture)
     is_known = software is None and request.machine.own is None and request.constants is None
     errors = error_bar(request.constant_set, request.machine.accelerator, kind) if is_known else None
     configurations = tuple(_configuration(*each) for each in best)
     best_job, text = configurations[0].how, _constants(request, software).model_dump_json()
     faster = switches(request.architecture, best_job, request.machine, FRAMEWORK, text)
-    capacity = _capacity(request)
-    fast = tuple(each for each in faster if each.memory_bytes <= capacity)
+    fast = tuple(each for each in faster if each.memory_bytes <= request.capacity)
     plain = _searched(replace(request, offload=(), keep=1), software)[0] if request.offload else []
     without = _configuration(*plain[0]) if plain else None
-    return Found(request, configurations, possible, fitting, capacity, errors, fast, without)
+    return Found(request, configurations, possible, fitting, request.capacity, errors, fast, without)
 
 
 _Searched: TypeAlias = tuple[list[tuple[str, dict[str, float], dict[str, int]]], int, int, tuple[str, int] | None]
 """The best configurations, how many there are and fit, and the one that needs the least memory if none fits."""
-
-
-def _capacity(request: Request) -> int:
-    """Bytes of an accelerator that may be used."""
-    return int(request.machine.memory_bytes * (1 - request.reserve))
 
 
 def _constants(request: Request, software: Software | None) -> Software:
@@ -317,7 +307,7 @@ def _searched(request: Request, software: Software | None) -> _Searched:
         _constants(request, software).model_dump_json(),
     )
     host = on.host.memory_bytes
-    capacity = (_capacity(request), _MOST_BYTES if host is None else int(host))
+    capacity = (request.capacity, _MOST_BYTES if host is None else int(host))
     return _core.search_parallel(setting, on.texts(), FRAMEWORK, capacity, request.keep)
 
 
@@ -326,149 +316,12 @@ _MOST_BYTES = (1 << 64) - 1
 _OVERLAP = Overlap(tensor=True, gradients=True, parameters=True, pipeline=True)
 
 
-def _check_precision(request: Request) -> None:
-    """Some types have the models of wider ones, so the kernels do not tell what an accelerator computes in."""
-    able = request.machine.precisions
-    if request.precision not in able:
-        raise_errors(
-            error(
-                Code.BAD_VALUE,
-                f"{request.machine.accelerator} does not compute in {request.precision}, or it was not measured",
-                key="precision",
-                found=request.precision,
-                allowed=", ".join(able),
-            )
-        )
-
-
-def _check_schedules(request: Request) -> None:
-    for name in request.schedules:
-        if name not in SCHEDULES:
-            raise_errors(
-                error(
-                    Code.BAD_VALUE,
-                    "no such schedule of a pipeline",
-                    key="schedules",
-                    found=name,
-                    allowed=", ".join(SCHEDULES),
-                    nearest=nearest(name, SCHEDULES),
-                )
-            )
-
-
-def _check_dispatcher(request: Request) -> None:
-    if request.architecture.experts is None and request.dispatcher != "all_to_all":
-        raise_errors(
-            error(
-                Code.BAD_VALUE,
-                "the model has no experts",
-                key="dispatcher",
-                found=request.dispatcher,
-                allowed="all_to_all",
-            )
-        )
-
-
-_HOST = {
-    "host_rate": "how fast copies between these accelerators and their hosts are",
-    "host_memory_rate": "the rate of the host's memory for each accelerator",
-}
-"""What offload needs of a host, by option."""
-
-
-def _check_host(request: Request) -> None:
-    """What lies in the host's memory needs the rates of the host."""
-    host = request.machine.host
-    missing = {
-        "host_rate": bool(request.offload) and host.to_host is None,
-        "host_memory_rate": "optimizer" in request.offload and host.memory_bytes_per_s is None,
-    }
-    if not any(missing.values()):
-        return
-    raise_errors(
-        *(
-            error(
-                Code.MISSING_KEY,
-                f"missing: {_HOST[key]}",
-                key=key,
-                found=request.machine.accelerator,
-                help=f"add `--{key.replace('_', '-')} {'25GB/s' if key == 'host_rate' else '50GB/s'}`, or leave out "
-                "`--offload`",
-            )
-            for key, absent in missing.items()
-            if absent
-        )
-    )
-
-
 def _configuration(job: str, parts: dict[str, float], kinds: dict[str, int]) -> Configuration:
     step, total, computing = parts.pop("step"), kinds.pop("total"), parts.pop("computing")
     for kept in ("allocated", "reserved"):
         kinds.pop(kept)
     host = kinds.pop("host")
     return Configuration(json.loads(job), parts, step, kinds, total, computing, host)
-
-
-def _raise_none(request: Request, software: Software | None, possible: int, smallest: tuple[str, int] | None) -> None:
-    if smallest is None:
-        raise_errors(
-            error(
-                Code.BAD_VALUE,
-                "model and batch cannot be divided among this number of accelerators",
-                key="gpus",
-                found=str(request.gpus),
-                help=f"TP x PP x CP x DP has to be {request.gpus}, and DP has to divide the global batch of "
-                f"{request.global_batch}: give another --gpus or --global-batch",
-            )
-        )
-    job, needed = Job.model_validate_json(smallest[0]), smallest[1]
-    capacity = _capacity(request)
-    ways = list(_fitting(request, software, job))
-    raise_errors(
-        error(
-            Code.BAD_VALUE,
-            f"none of {counted(possible, 'configuration')} fits into memory",
-            key="gpus",
-            found=str(request.gpus),
-            notes=[f"the smallest one, {job.axes}, needs {memory(needed)} of {memory(capacity)}", *ways],
-            help="use one of these" if ways else "use more accelerators, ones with more memory, or shorter sequences",
-        )
-    )
-
-
-def _fitting(request: Request, software: Software | None, job: Job) -> Iterator[str]:
-    """What would fit: changes of the smallest configuration, more accelerators, larger ones, shorter sequences."""
-    constants = _constants(request, software).model_dump_json()
-    changes = changes_that_fit(
-        request.architecture, job, request.machine, FRAMEWORK, constants, _capacity(request), most=1
-    )
-    for change in changes:
-        yield f"{job.axes} fits with {change.said}: {time(change.step_s)} a step"
-    host = request.machine.host
-    able: tuple[Offloaded, ...] = ("activations",) if host.memory_bytes_per_s is None else ("activations", "optimizer")
-    able = () if host.to_host is None else able
-    if set(able) - set(request.offload) and (found := _fastest(replace(request, offload=able), software)) is not None:
-        yield f"{' '.join(f'--offload {each}' for each in able)}: {found}"
-    for times in (2, 4, 8, 16, 32, 64):
-        if request.gpus * times > MOST_GPUS:
-            break
-        if (found := _fastest(replace(request, gpus=request.gpus * times), software)) is not None:
-            yield f"{request.gpus * times} accelerators: {found}"
-            break
-    card = request.machine
-    larger = [name for name in MEASURED if accelerators.find(name).memory_bytes > card.memory_bytes]
-    for name in sorted(larger, key=lambda each: accelerators.find(each).memory_bytes):
-        if request.precision in accelerators.find(name).precisions and (
-            found := _fastest(replace(request, machine=machine(name), constants=None), software)
-        ):
-            yield f"{name}: {found}"
-            break
-    for parts in (2, 4, 8):
-        if request.sequence % parts == 0 and request.global_batch * parts <= MOST_SEQUENCES:
-            shorter = replace(request, sequence=request.sequence // parts, global_batch=request.global_batch * parts)
-            if (found := _fastest(shorter, software)) is not None:
-                yield f"sequences of {shorter.sequence:,} tokens: {found}"
-                break
 
 
 def _fastest(request: Request, software: Software | None) -> str | None:

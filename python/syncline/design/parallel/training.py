@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from syncline.design.parallel.search_configurations import FRAMEWORK
+from syncline.design.parallel.assumptions import FRAMEWORK
 from syncline.jobs import TrainingJob
 
 if TYPE_CHECKING:
