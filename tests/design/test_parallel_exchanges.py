@@ -203,8 +203,8 @@ def test_links_that_are_slower_than_computing_set_the_pace_of_all_three(ranks, b
     assert estimate(job).parts["exchange"] > 0.3 * hand
     # The estimate has all units as one, so fewer latencies; with more ranks, each unit has longer ones.
     assert 0.92 * hand < estimate(job).step_s < 1.01 * hand
-    # In a simulation, a gather and a reduction at the same time fill links that neither fills alone.
-    assert 0.9 * hand < simulated(job).total_time_s < 1.01 * hand
+    # In a simulation, a gather and a reduction at the same time fill links, and wait, together.
+    assert 0.88 * hand < simulated(job).total_time_s < 1.01 * hand
 
 
 def test_zero_3_without_overlap_takes_the_sum_of_all():
