@@ -67,6 +67,7 @@ ROWS: dict[str, Row] = {
     "JobFile.rope_fusion": Row(),
     "JobFile.graphs": Row(),
     "JobFile.dispatcher": Row(),
+    "JobFile.routing": Row(),
     "JobFile.dispatch_multiprocessors": Row(),
     "JobFile.fused_experts": Row(),
     "JobFile.low_precision_output_layer": Row(),

@@ -191,6 +191,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         (changed(EXPERTS, batch__sequence=256), {"graphs": "full"}),
     ],
     "JobFile.dispatcher": [(EXPERTS, {"dispatcher": "fused"})],
+    "JobFile.routing": [(changed(EXPERTS, dispatcher="fused"), {"routing": "consecutive"})],
     "JobFile.dispatch_multiprocessors": [
         (changed(EXPERTS, dispatcher="fused"), {"dispatch_multiprocessors": 4}),
     ],
@@ -356,6 +357,7 @@ def test_frameworks_are_those_with_constants():
         ({"batch__global_batch": 160}, "batch.global_batch", "write global_batch: 192"),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "needs dispatcher: fused"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
+        ({"routing": "consecutive"}, "routing", "needs dispatcher: fused"),
         ({"model__positions": "alibi", "rope_fusion": False}, "rope_fusion", "leave out rope_fusion"),
         ({"model__positions": "alibi", "model__rope_scaling": "yarn"}, "model.rope_scaling", "leave out"),
         ({"overlap__experts": True}, "overlap.experts", "no experts"),

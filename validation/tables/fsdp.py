@@ -44,6 +44,8 @@ def automodel(folder: Path) -> list[Row]:
                 recompute="full" if model in recomputed else "none",
                 attention="cudnn" if kernels == ["TE", "DeepEP"] else "flash-attention-2",
                 dispatcher="fused" if "DeepEP" in kernels else None,
+                # `fake_balanced_gate` of the recipes.
+                routing="consecutive" if experts else None,
                 graphs="none",
                 micro_batch=whole(at["MBS"]),
                 global_batch=whole(at["GBS"]),

@@ -23,6 +23,7 @@ COLUMNS = (
     *(
         "graphs",
         "dispatcher",
+        "routing",
         "dispatch_multiprocessors",
         "fused_experts",
         "low_precision_output_layer",

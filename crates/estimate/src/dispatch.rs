@@ -95,7 +95,7 @@ impl<C: Costs> Setting<'_, C> {
         let tokens = work.dispatched_tokens as f64;
         let others = self.model.experts.map_or(0.0, |experts| {
             let domains = u64::from(group.domains);
-            let reached = experts.places((experts.count / domains).max(1));
+            let reached = experts.places((experts.count / domains).max(1), self.job.routing);
             reached * (domains - 1) as f64 / domains as f64
         });
         let token = (self.model.hidden * 2) as f64;

@@ -69,7 +69,7 @@ pub mod work;
 pub use blocks::{Blocks, blocks};
 pub use job::{
     Adapted, ContextMethod, Dispatcher, ExpertAdapters, Graphs, Input, Job, Module, Offload, Overlap,
-    Precision, Recompute, RecomputeMethod, Schedule, Set, Split,
+    Precision, Recompute, RecomputeMethod, Routing, Schedule, Set, Split,
 };
 pub use machine::{Cluster, Collective, Costs, Group, Host, Product, Software, TokenKernels};
 pub use measured::Measured;

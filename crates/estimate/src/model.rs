@@ -1,5 +1,6 @@
 //! The architecture of a decoder.
 
+use crate::job::Routing;
 use crate::work::ranks_of;
 use serde::Deserialize;
 
@@ -111,7 +112,12 @@ impl Experts {
     ///
     /// A token chooses `top_groups` groups, and its experts in these (DeepSeek-V3 report, 2.1.2). Places are parts of groups,
     /// or have several of them, each of which has then one of the token's experts at least.
-    pub fn places(&self, local: u64) -> f64 {
+    pub fn places(&self, local: u64, routing: Routing) -> f64 {
+        if routing == Routing::Consecutive {
+            // Of two divisions of the experts, by tokens and by places, each new border is one more place of a token.
+            let (tokens, places) = (self.top_k as f64, local as f64);
+            return 1.0 + tokens / places - tokens / lcm(self.top_k, local) as f64;
+        }
         let each = self.count / self.groups;
         if local <= each {
             ranks_of(each * self.top_groups, local, self.top_k)
@@ -119,6 +125,15 @@ impl Experts {
             ranks_of(self.groups, local / each, self.top_groups)
         }
     }
+}
+
+/// Least common multiple of two numbers from 1.
+const fn lcm(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor * b
 }
 
 impl Model {

@@ -291,7 +291,7 @@ fn routed(model: &Model, job: &Job, work: &mut LayerWork) {
             }
         }
         Dispatcher::Fused => {
-            let ranks = experts.places(local);
+            let ranks = experts.places(local, job.routing);
             let copies = job.expert_load * job.tokens() as f64 / tensor as f64 * ranks * parts as f64;
             // A token that arrives is read once and written for each of its experts, and back.
             work.ordered_bytes = 2 * (copies as u64 + computed) * token;

@@ -5,7 +5,7 @@ use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::work::{layer_work, ranks_of};
 use syncline_estimate::{
     Cluster, Collective, Costs, Dispatcher, Experts, Graphs, Group, Job, Model, Module, Overlap, Precision,
-    Product, Recompute, Software, TokenKernels, estimate,
+    Product, Recompute, Routing, Software, TokenKernels, estimate,
 };
 use syncline_nccl::Exchange;
 
@@ -201,6 +201,26 @@ fn ranks_that_divide_an_expert_gather_its_tokens() {
     assert_eq!(step.stage.tensor, (96 * 4 * bytes + 4 * bytes) as f64);
 }
 
+/// Places counted one by one, for as many tokens as use each expert equally often.
+#[test]
+fn tokens_of_consecutive_experts_reach_few_places() {
+    for (count, top_k, local) in [(128, 8, 16), (384, 8, 12), (32, 4, 4), (64, 8, 4), (8, 8, 1), (24, 6, 4)] {
+        let experts = Experts { count, top_k, ..routed(8, 2, 1000) };
+        let reached = |token: u64| {
+            let chosen = token * top_k..(token + 1) * top_k;
+            let mut places: Vec<_> = chosen.map(|each| each % count / local).collect();
+            places.dedup();
+            places.len() as f64
+        };
+        let tokens = count;
+        let mean = (0..tokens).map(reached).sum::<f64>() / tokens as f64;
+        assert!(
+            (experts.places(local, Routing::Consecutive) - mean).abs() < 1e-12,
+            "{count} {top_k} {local}"
+        );
+    }
+}
+
 /// A token of eight experts in four groups of two chooses two groups, and two experts of the four in these: counted one by one.
 #[test]
 fn tokens_go_to_experts_of_the_groups_that_they_choose() {
@@ -217,10 +237,13 @@ fn tokens_go_to_experts_of_the_groups_that_they_choose() {
                 count += 1;
             }
         }
-        assert!((limited.places(local) - f64::from(reached) / f64::from(count)).abs() < 1e-12, "{local}");
+        assert!(
+            (limited.places(local, Routing::Random) - f64::from(reached) / f64::from(count)).abs() < 1e-12,
+            "{local}"
+        );
     }
     // Without groups, all experts are one.
-    assert!((experts.places(2) - ranks_of(8, 2, 2)).abs() < 1e-12);
+    assert!((experts.places(2, Routing::Random) - ranks_of(8, 2, 2)).abs() < 1e-12);
 }
 
 #[test]

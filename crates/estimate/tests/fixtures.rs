@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use syncline_estimate::machine::AttentionWork;
 use syncline_estimate::{
     Adapted, Attention, Cluster, Collective, ContextMethod, Costs, Dispatcher, ExpertAdapters, Experts,
-    Graphs, Group, Job, MemorySoftware, Model, Offload, Overlap, Precision, Product, Recompute, Schedule,
-    Set, Software, Split,
+    Graphs, Group, Job, MemorySoftware, Model, Offload, Overlap, Precision, Product, Recompute, Routing,
+    Schedule, Set, Software, Split,
 };
 use syncline_kernels::Library;
 
@@ -124,6 +124,7 @@ pub(crate) fn single(sequence: u64) -> Job {
         overlap: Overlap::default(),
         graphs: Graphs::None,
         dispatcher: Dispatcher::AllToAll,
+        routing: Routing::Random,
         dispatch_multiprocessors: 20,
         fused_experts: false,
         low_precision_output_layer: false,

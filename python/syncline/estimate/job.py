@@ -156,6 +156,8 @@ class Job(Strict):
     """What overlaps with computing."""
     graphs: Graphs = "none"
     """Which kernels CUDA graphs launch: ``partial`` is all but experts and dispatch."""
+    routing: Literal["random", "consecutive"] = "random"
+    """Which experts a token goes to: any, or some one after the other, as in benchmarks of NeMo Automodel."""
     dispatcher: Dispatcher = "all_to_all"
     """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (``fused``)."""
     dispatch_multiprocessors: Annotated[int, Field(ge=1, le=1024)] = DISPATCH_MULTIPROCESSORS

@@ -79,6 +79,7 @@ def without_experts(source: Source, found: JobFile) -> Iterator[Diagnostic]:
     given = {
         "parallel.expert_tensor": found.parallel.expert_tensor > 1,
         "dispatcher": found.dispatcher != "all_to_all",
+        "routing": found.routing != "random",
         "expert_load": found.expert_load != 1,
         "dispatch_multiprocessors": found.dispatch_multiprocessors is not None,
         "fused_experts": found.fused_experts,
@@ -226,10 +227,13 @@ def _adapters(source: Source, found: JobFile) -> Iterator[Diagnostic]:
 
 
 def _dispatch(source: Source, found: JobFile) -> Iterator[Diagnostic]:
-    if found.dispatch_multiprocessors is not None and found.dispatcher != "fused":
-        message = "dispatch_multiprocessors needs dispatcher: fused"
-        help = "write dispatcher: fused, or leave out dispatch_multiprocessors"
-        yield _bad(source, "dispatch_multiprocessors", message, found=found.dispatch_multiprocessors, help=help)
+    if found.dispatcher == "fused":
+        return
+    for key, default in (("dispatch_multiprocessors", None), ("routing", "random")):
+        value = getattr(found, key)
+        if value != default:
+            help = f"write dispatcher: fused, or leave out {key}"
+            yield _bad(source, key, f"{key} needs dispatcher: fused", found=value, help=help)
 
 
 def _bad(

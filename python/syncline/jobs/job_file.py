@@ -192,6 +192,9 @@ class JobFile(Strict):
     dispatcher: Dispatcher = "all_to_all"
     """What sends tokens to experts: NCCL's all-to-all, or kernels that send a token once to each rank (DeepEP,
     HybridEP: `fused`)."""
+    routing: Literal["random", "consecutive"] = "random"
+    """Which experts a token goes to, where `dispatcher` is `fused`: any (`random`), as by a balanced router, or some
+    one after the other, so that it reaches few ranks, as in benchmarks of NeMo Automodel (`fake_balanced_gate`)."""
     dispatch_multiprocessors: Annotated[int, Field(ge=1, le=1024)] | None = None
     """Multiprocessors of each accelerator that send tokens to experts, where `dispatcher` is `fused`
     (`--moe-flex-dispatcher-num-sms` of Megatron Core). Without it, 20."""

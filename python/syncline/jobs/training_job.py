@@ -239,6 +239,7 @@ def _job(found: JobFile) -> Job:
         graphs=found.graphs,
         expert_load=found.expert_load,
         dispatcher=found.dispatcher,
+        routing=found.routing,
         dispatch_multiprocessors=found.dispatch_multiprocessors or DISPATCH_MULTIPROCESSORS,
         fused_experts=found.fused_experts,
         low_precision_output_layer=found.low_precision_output_layer,

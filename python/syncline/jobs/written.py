@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _SAME = (
     "precision", "recompute", "recompute_method", "recompute_layers", "recompute_modules", "graphs", "expert_load",
     "dispatcher", "fused_experts", "low_precision_output_layer", "fp8_attention", "low_precision_parameters",
-    "first_layers_bf16", "last_layers_bf16", "rope_fusion",
+    "first_layers_bf16", "last_layers_bf16", "rope_fusion", "routing",
 )  # fmt: skip
 """Keys of a job file that are attributes of a job."""
 

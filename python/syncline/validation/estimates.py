@@ -72,6 +72,7 @@ def job(run: Run) -> Job:
         ),
         graphs=run.graphs or "none",
         dispatcher=run.dispatcher or "all_to_all",
+        routing=run.routing or "random",
         dispatch_multiprocessors=run.dispatch_multiprocessors or DISPATCH_MULTIPROCESSORS,
         fused_experts=bool(run.fused_experts),
         low_precision_output_layer=bool(run.low_precision_output_layer),

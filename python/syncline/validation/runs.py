@@ -71,6 +71,7 @@ class Run(Strict):
     overlap_experts: bool | None = None
     graphs: Literal["none", "partial", "full"] | None = None
     dispatcher: Literal["all_to_all", "fused"] | None = None
+    routing: Literal["random", "consecutive"] | None = None
     dispatch_multiprocessors: Count | None = None
     fused_experts: bool | None = None
     low_precision_output_layer: bool | None = None

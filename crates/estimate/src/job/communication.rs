@@ -27,6 +27,18 @@ pub enum Dispatcher {
     Fused,
 }
 
+/// Which experts a token goes to, all of which have equally many tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Routing {
+    /// Any, independently of each other, as a router that is balanced chooses them.
+    #[default]
+    Random,
+    /// Experts one after the other, from a multiple of their number on (`FakeBalancedGate` of `NeMo` Automodel's benchmarks): a
+    /// token reaches few ranks.
+    Consecutive,
+}
+
 /// What overlaps with computing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -13,7 +13,7 @@ mod recompute;
 mod set;
 
 pub use adapters::{Adapted, ExpertAdapters};
-pub use communication::{ContextMethod, Dispatcher, Overlap};
+pub use communication::{ContextMethod, Dispatcher, Overlap, Routing};
 pub use offload::{Input, Offload};
 pub use pipeline::{Schedule, Split};
 pub use precision::Precision;
@@ -106,6 +106,9 @@ pub struct Job {
     /// What sends tokens to experts on other ranks.
     #[serde(default)]
     pub dispatcher: Dispatcher,
+    /// Which experts a token goes to.
+    #[serde(default)]
+    pub routing: Routing,
     /// Multiprocessors that send tokens to experts, where [`Dispatcher::Fused`] does.
     pub dispatch_multiprocessors: u32,
     /// Whether one kernel computes all products of a rank's experts with what is between them, at the rate of one large
