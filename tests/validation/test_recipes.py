@@ -23,7 +23,7 @@ FUNCTIONS = """
 def qwen3_30b_a3b_pretrain_config_h100(precision):
     cfg.model.moe_token_dispatcher_type = "alltoall"
 """
-TAGS = ("v0.2.0", "v0.3.0", "v0.3.1", "v0.4.0", "v0.4.1", "v0.5.0", "v0.5.1")
+TAGS = ("v0.2.0", "v0.3.0", "v0.3.1", "v0.4.0", "v0.4.2", "v0.5.0", "v0.5.1")
 
 
 @pytest.fixture
