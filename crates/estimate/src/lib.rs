@@ -4,30 +4,41 @@
 //! the schedule of the pipeline. It takes less than a millisecond, so that a search can compare thousands of parallel
 //! configurations.
 //!
-//! - [`model`]: the architecture: a decoder with any of today's kinds of attention and experts;
-//! - [`job`]: how it is trained: axes of parallelism, batch, precision, recomputation, what overlaps;
-//! - [`machine`]: what kernels and collectives take, which callers supply, and the constants of machine and software;
-//! - [`work`]: the kernels of a layer on one rank;
-//! - [`layer`]: the time of a layer, forward and backward: `kernels`, and `dispatch` of tokens to experts;
-//! - `collectives`: collectives of tensor and context parallelism that a layer waits for;
-//! - `adapters`: products and traffic of adapters beside frozen products;
-//! - `recompute`: what parts of a layer take if the backward pass computes them again;
+//! Inputs:
+//!
+//! - [`model`]: the architecture, a decoder with any of today's kinds of attention and experts;
+//! - [`job`]: how it is trained: axes of parallelism, batch, precision, recomputation, overlap;
+//! - [`machine`]: times of kernels and collectives, which callers supply, and constants of machine and software;
+//!   [`measured`]: such times by models of measured kernels and collectives;
+//! - [`check`]: jobs that no cluster can run.
+//!
+//! Time of a step:
+//!
+//! - [`work`]: the sizes of a layer's kernels and collectives on one rank; [`rotation`]: rotary embedding;
+//! - [`layer`]: the time of a layer, forward and backward, from its `kernels`, tensor- and context-parallel `collectives`, and
+//!   the `dispatch` of tokens to experts; with `recompute` and `adapters`;
 //! - `vocabulary`: the time of embedding, output layer and loss;
 //! - [`stages`]: layers divided among the stages of a pipeline;
-//! - `micro_batch`: the time of one micro-batch in each chunk, and `messages`: that of its messages between stages;
-//! - [`schedule`]: schedules of a pipeline: their orders, executed;
-//! - `held`: how many parameters a rank holds, and `parameters`: their types and bytes;
-//! - [`exchange`]: gradients and parameters among data-parallel ranks; [`units`]: those of ZeRO-3, executed;
-//! - [`step`]: all of this put together, and where the time goes;
-//! - [`measured`]: costs of kernels and collectives by fitted models of measured ones;
-//! - [`blocks`]: the blocks of a job one by one, for simulations;
-//! - [`profile`]: the step of one job in detail: turns, memory over the step, communication, kernels;
-//! - [`search`]: the best parallel configurations, by the time of a step;
-//! - [`memory`]: the memory of each stage by kind, of which [`activations`] is the part that grows with the batch;
+//! - `micro_batch`: the time of one micro-batch in each chunk; `messages`: its messages between stages;
+//! - [`schedule`]: schedules of a pipeline, executed pass by pass;
+//! - [`exchange`]: data-parallel collectives, among the groups of `data_parallel`; `zero3` and [`units`]: those of ZeRO-3, unit by
+//!   unit;
+//! - `optimizer`: the update of parameters; `offload`: copies to host memory and back, and updates by the host;
+//! - [`step`]: all of this put together, and where the time goes.
+//!
+//! Memory:
+//!
+//! - `held`: how many parameters a rank holds; `parameters`: their types and bytes;
+//! - [`activations`]: what a layer keeps of a micro-batch; `kept`: that of each chunk; [`in_flight`]: how many micro-batches keep
+//!   it at once;
 //! - [`memory_software`]: what frameworks allocate beyond that, and what they keep whole;
-//! - `kept`: these activations, added up for each chunk of layers; [`in_flight`]: how many micro-batches keep them at once;
-//! - `offload`: copies to host memory and back, and updates that the host computes;
-//! - [`check`]: jobs that no cluster can run.
+//! - [`memory`]: the memory of each stage, by kind.
+//!
+//! Uses:
+//!
+//! - [`search`]: the best parallel configurations, by the time of a step;
+//! - [`profile`]: the step of one job in detail: passes, memory over the step, communication, kernels;
+//! - [`blocks`]: the blocks of a job one by one, for simulations.
 //!
 //! Sources: Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (SC21), for the division of
 //! layers and the pipeline; Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models" (2022),
@@ -38,6 +49,7 @@ mod adapters;
 pub mod blocks;
 pub mod check;
 mod collectives;
+mod data_parallel;
 mod dispatch;
 pub mod exchange;
 mod held;
@@ -54,6 +66,7 @@ mod messages;
 mod micro_batch;
 pub mod model;
 mod offload;
+mod optimizer;
 mod parameters;
 pub mod profile;
 mod recompute;
@@ -65,6 +78,7 @@ pub mod step;
 pub mod units;
 mod vocabulary;
 pub mod work;
+mod zero3;
 
 pub use blocks::{Blocks, blocks};
 pub use job::{
