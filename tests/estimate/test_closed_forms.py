@@ -99,7 +99,7 @@ MESHES = {
     "mixtral, divided experts alone": Mesh(MIXTRAL, 64, 4096, 1, 128, t=8, p=2, te=8),
     "mixtral, more experts' ranks than data-parallel ones": Mesh(MIXTRAL, 16, 4096, 1, 32, t=4, p=2, e=8),
     "deepseek-v3": Mesh(DEEPSEEK_V3, 2048, 4096, 1, 4096, e=64),
-    "deepseek-v3, tensor parallelism": Mesh(SMALL_DEEPSEEK, 1920, 4096, 1, 1024, t=4, p=15, v=2, e=32),
+    "deepseek-v3, tensor parallelism": Mesh(SMALL_DEEPSEEK, 1920, 4096, 1, 960, t=4, p=15, v=2, e=32),
     "deepseek-v3, recomputed": Mesh(SMALL_DEEPSEEK, 1024, 4096, 1, 1024, t=2, p=4, e=64, recompute="full"),
     "qwen3 235b": Mesh(QWEN3_235B, 512, 4096, 1, 1024, t=2, p=2, e=32),
     "qwen3 235b, more ranks than heads of keys": Mesh(QWEN3_235B, 512, 4096, 1, 1024, t=8, p=2, e=32),

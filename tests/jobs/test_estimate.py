@@ -228,7 +228,7 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
     "JobOffload.optimizer": [(DENSE, {"offload__optimizer": 0.5})],
     "JobCluster.domain": [(DENSE, {"cluster__domain": 4})],
     "JobCluster.memory": [(DENSE, {"cluster__memory": "40GiB"})],
-    "JobCluster.nccl": [(DENSE, {"cluster__nccl": "gh200-alps"})],
+    "JobCluster.nccl": [(DENSE, {"cluster__nccl": "h200-sxm"})],
     "JobParallel.tensor": [(DENSE, {"parallel__tensor": 8})],
     "JobParallel.sequence_parallel": [(DENSE, {"parallel__sequence_parallel": False})],
     "JobParallel.pipeline": [(DENSE, {"parallel__pipeline": 8})],
@@ -398,6 +398,14 @@ def test_what_cannot_run_is_named_with_its_place(tmp_path, changes, key, said):
     assert first["place"]["file"] == str(file)
     assert key.rpartition(".")[2] in first["place"]["text"]
     assert found.value.exit_status == 2
+
+
+def test_a_machine_of_nccl_without_the_collectives_of_a_job_is_refused():
+    """Only all-reduces were measured on Alps; without an error, the step would be no number."""
+    with pytest.raises(SynclineError) as found:
+        estimate(read(changed(DENSE, cluster__nccl="gh200-alps")))
+    (problem,) = found.value.diagnostics
+    assert problem["key"] == "cluster.nccl" and "it lacks all_gather, reduce_scatter" in problem["message"]
 
 
 def test_the_command_prints_parts_and_memory(cli: Cli):

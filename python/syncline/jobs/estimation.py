@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite
 from typing import TYPE_CHECKING
 
+from syncline import _core
+from syncline.codes import Code
 from syncline.estimate import changes_that_fit, error_bar, kind_of, mfu, tokens_per_s
+from syncline.input.problem import error, exception
+from syncline.quantity import listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from syncline.errors import Diagnostic
     from syncline.estimate import ErrorBar
     from syncline.estimate.error_bars import Kind
     from syncline.estimate.fitting import Change
@@ -90,10 +96,31 @@ class Estimate:
 
 
 def estimate(job: TrainingJob) -> Estimate:
-    """Estimates a job that :func:`~.training_job.read_job` has checked."""
+    """Estimates a job that :func:`~.training_job.read_job` has checked.
+
+    :raises SynclineError: NCCL has no times of a collective that it needs.
+    """
     parts, stages = job.estimator.step(job.software.model_dump_json(), job.framework)
+    if not isfinite(parts["step"]):
+        raise exception(_not_measured(job))
     kinds, stage = job.estimator.memory(job.framework)
     for kept in ("allocated", "reserved"):
         kinds.pop(kept)
     step, total, host = parts.pop("step"), kinds.pop("total"), kinds.pop("host")
     return Estimate(job, step, parts, tuple(stages), stage, kinds, total, host)
+
+
+def _not_measured(job: TrainingJob) -> Diagnostic:
+    """The error for a machine of NCCL without times of collectives that a job needs."""
+    nccl, domain = job.machine.nccl_machine, min(job.machine.domain, job.job.ranks)
+    nodes = max(job.job.ranks // domain, 1)
+    lacking = [
+        each for each in _core.nccl_operations() if nccl.time(each, 1 << 28, gpus_per_node=domain, nodes=nodes) is None
+    ]
+    return error(
+        Code.BAD_VALUE,
+        f"the machine of NCCL has no times of all collectives that the job needs: it lacks {listed(lacking)}",
+        key="cluster.nccl",
+        found=job.machine.nccl_name,
+        help="leave out nccl, or calibrate a machine with these collectives, too",
+    )
