@@ -12,9 +12,11 @@ from statistics import geometric_mean, median
 import pytest
 
 from syncline import kernels
-from syncline.kernels.fitting.libraries import LIBRARIES
+from syncline.estimate.measured import MEASURED
+from syncline.kernels.fitting.libraries import ATTENTION, LIBRARIES, PRODUCTS
 
 TABLE = Path(__file__).parents[2] / "validation" / "kernels" / "cudnn-attention.csv"
+PRODUCTS_TABLE = TABLE.with_name("transformer-engine-products.csv")
 FILES = {
     "H200-SXM-141GB": "H100-SXM5-80GB",
     "GB200-NVL72": "B200-SXM-180GB",
@@ -60,11 +62,51 @@ def time_of(row: dict[str, str]) -> float:
 
 
 def test_shipped_models_have_the_rates_of_libraries() -> None:
-    for name, types in LIBRARIES.items():
-        document = json.loads((files("syncline") / "data" / "kernels" / f"{name}.json").read_text("utf-8"))
-        sections = document["libraries"] if "libraries" in document else document["attention"]
-        found = {each: section.get("libraries", section) for each, section in sections.items()}
-        assert {each: rates for each, rates in found.items() if each in types} == types, name
+    for operation, accelerators in LIBRARIES.items():
+        for name, types in accelerators.items():
+            document = json.loads((files("syncline") / "data" / "kernels" / f"{name}.json").read_text("utf-8"))
+            sections = document.get("libraries", document)[operation]
+            found = {each: section.get("libraries", section) for each, section in sections.items()}
+            assert {each: rates for each, rates in found.items() if each in types} == types, (operation, name)
+
+
+def over_measured(data_type: str, of: str, board: str = "B300-SXM-270GB", models: str = "B300") -> float:
+    """Predicted over measured time of cuBLAS in the table, geometric mean of three passes."""
+    with PRODUCTS_TABLE.open(encoding="utf-8", newline="") as file:
+        found = [row for row in csv.DictReader(file) if (row["accelerator"], row["data_type"]) == (board, data_type)]
+    multiply = kernels.load(models).gemm
+    times = []
+    for row in found:
+        tokens, hidden, between = (int(row[each]) for each in ("tokens", "hidden", "intermediate"))
+        layers = [(hidden, 3 * hidden), (hidden, hidden), (hidden, between), (between, hidden)]
+        shapes = {
+            "forward": [(tokens, n, k) for k, n in layers],
+            "input": [(tokens, k, n) for k, n in layers],
+            "weights": [(k, n, tokens) for k, n in layers],
+        }[row["gradient"] or "forward"]
+        seconds = sum(multiply(m, n, k, data_type=of, library="cublas").seconds for m, n, k in shapes)
+        times.append(seconds / float(row["seconds"]))
+    assert len(times) == 3
+    return geometric_mean(times)
+
+
+def test_rates_of_cublas_are_those_of_the_table() -> None:
+    """The clock under load cancels over products in FP8 with one scale for each tensor."""
+    eight_bits = over_measured("fp8", "fp8")
+    assert over_measured("mxfp8", "fp8") / eight_bits == pytest.approx(
+        PRODUCTS["B300-SXM-270GB"]["fp8"]["cublas-mxfp8"]["rate"], rel=0.002
+    )
+    rate = PRODUCTS["B300-SXM-270GB"]["nvfp4"]["cublas"]["rate"]
+    # The shipped file has the rate in it already.
+    assert over_measured("nvfp4", "nvfp4") / eight_bits == pytest.approx(1.0, rel=0.002), rate
+    # Products of 16 bits: the sustained load.
+    assert over_measured("bf16", "bf16") == pytest.approx(MEASURED["B300-SXM-270GB"].sustained, rel=0.002)
+
+
+def test_fp8_gains_on_hopper_what_was_measured() -> None:
+    """An H200 NVL of 600 W has a lower clock than the measured H100 of 700 W, which cancels."""
+    times = [over_measured(each, each, "H200-NVL", "H100") for each in ("bf16", "fp8")]
+    assert times[1] / times[0] == pytest.approx(1.0, abs=0.03)
 
 
 def test_rates_of_cudnn_are_those_of_the_table() -> None:
@@ -93,7 +135,7 @@ def test_rates_of_cudnn_are_those_of_the_table() -> None:
         rates[key].append((2.5 if backward else 1.0) * once / float(row["seconds"]))
     compared = 0
     for (name, data_type, library, heads, head, direction), found in rates.items():
-        stated = {size: each for size, *each in LIBRARIES[name][data_type][library][heads]}
+        stated = {size: each for size, *each in ATTENTION[name][data_type][library][heads]}
         if head not in stated:
             assert head == 256, "Qwen 3.5, of which only the forward pass was measured"
             continue

@@ -4,7 +4,7 @@ use crate::job::Precision;
 use crate::layer::Setting;
 use crate::machine::{AttentionWork, Cluster, Costs, Product};
 use crate::rotation::{self, Rotation};
-use crate::work::{LayerWork, Linear};
+use crate::work::{LayerWork, Linear, Part};
 use syncline_kernels::Library;
 
 impl<C: Costs> Setting<'_, C> {
@@ -26,7 +26,11 @@ impl<C: Costs> Setting<'_, C> {
     /// take about as long as one GEMM with the tokens of all experts (`cudnn-experts.csv`).
     pub(crate) fn product(&self, product: Product, linear: &Linear) -> f64 {
         let (m, n, k) = linear.sizes(product);
-        let precision = self.job.precision;
+        // cuDNN's fused kernels have the rate of one scale for each tensor, although theirs are for blocks.
+        let precision = match self.job.precision {
+            Precision::Mxfp8 if self.job.fused_experts && linear.part == Part::Experts => Precision::Fp8,
+            precision => precision,
+        };
         // One kernel for all experts divides their tiles among the multiprocessors like those of one GEMM with all rows.
         let (times, rows) = if self.job.fused_experts { (1, m * linear.groups) } else { (linear.groups, m) };
         let seconds = self.costs.product(product, precision, rows, n, k, 1) / self.rate(precision);

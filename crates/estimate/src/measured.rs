@@ -3,7 +3,7 @@
 use crate::job::Precision;
 use crate::machine::{AttentionWork, Collective, Costs, Group, Product};
 use syncline_diagnostics::Diagnostic;
-use syncline_kernels::{Attention, Gemm, GemmShape, Kernels, Layout, Library};
+use syncline_kernels::{Attention, Gemm, GemmLibrary, GemmShape, Kernels, Layout, Library};
 use syncline_nccl::{Call, Machine, Operation};
 
 /// Fitted models of an accelerator's kernels, and of NCCL on its machine.
@@ -70,9 +70,10 @@ impl Costs for Measured {
             Product::InputGradient => Layout::Nn,
             Product::WeightGradient => Layout::Tn,
         };
-        self.products(precision)
-            .time_without_cast(GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout })
-            .seconds
+        let shape = GemmShape { m: m.max(1), n: n.max(1), k: k.max(1), groups, layout };
+        let library =
+            if precision == Precision::Mxfp8 { GemmLibrary::CublasMxfp8 } else { GemmLibrary::Cublas };
+        self.products(precision).time_by(library, shape).seconds
     }
 
     fn least_product(&self, precision: Precision, m: u64, n: u64, k: u64, groups: u64) -> f64 {

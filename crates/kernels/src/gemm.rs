@@ -18,11 +18,14 @@ use crate::attention::ROUNDED;
 use crate::estimate::{Bound, Estimate};
 use crate::lattice::{Lattice, LatticeFile};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 
 /// Most shapes of tiles in a file.
 pub const MAX_TILES: usize = 64;
 /// Most numbers of splits in a file.
 pub const MAX_SPLITS: usize = 8;
+/// Highest rate of a library over that of the measured kernels.
+const MOST_RATE: f64 = 100.0;
 /// Fewest products that each part of a split sum adds.
 const SPLIT_K: f64 = 128.0;
 /// Rows of the result that kernels need no special case for are a multiple of this.
@@ -51,6 +54,30 @@ impl Layout {
             _ => None,
         }
     }
+}
+
+/// Whose kernels multiply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GemmLibrary {
+    /// The library whose kernels were measured, with the kernels that cast the left operand.
+    #[default]
+    Measured,
+    /// cuBLAS, of operands that have the data type already.
+    Cublas,
+    /// cuBLAS in 8 bits with a scale for each block of 32 elements (MXFP8), likewise.
+    CublasMxfp8,
+}
+
+/// The rate of a library's kernels.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GemmRate {
+    /// Over that of the measured kernels, without those that cast.
+    rate: f64,
+    /// Where it comes from.
+    #[serde(rename = "source")]
+    _source: String,
 }
 
 /// `groups` products of `m` x `k` times `k` x `n`.
@@ -134,6 +161,9 @@ pub struct GemmFile {
     grouped: Option<f64>,
     #[serde(default)]
     corrections: Option<Corrections>,
+    /// Rates of other libraries.
+    #[serde(default)]
+    libraries: BTreeMap<GemmLibrary, GemmRate>,
     /// Errors on kernels that were left out, for people.
     #[serde(default, rename = "held_out")]
     _held_out: serde_json::Value,
@@ -208,6 +238,7 @@ pub struct Gemm {
     grouped: Option<f64>,
     aligned: Option<Lattice>,
     unaligned: Option<Lattice>,
+    libraries: BTreeMap<GemmLibrary, GemmRate>,
 }
 
 /// A product in numbers that all tiles share.
@@ -281,6 +312,9 @@ impl Gemm {
         if rate > peak_flop_per_s * ROUNDED {
             return Err(format!("tiles reach {rate:.4e} FLOP/s, more than the peak"));
         }
+        if !file.libraries.values().all(|each| each.rate > 0.0 && each.rate <= MOST_RATE) {
+            return Err(format!("the rate of a library is above zero, and at most {MOST_RATE}"));
+        }
         let rising = file.splits.windows(2).all(|pair| pair[0] < pair[1]);
         if file.splits.first() != Some(&1.0) || file.splits.len() > MAX_SPLITS || !rising {
             return Err(format!("`splits` has 1 to {MAX_SPLITS} increasing numbers, the first of them 1"));
@@ -324,6 +358,7 @@ impl Gemm {
             grouped: file.grouped,
             aligned,
             unaligned,
+            libraries: file.libraries,
         })
     }
 
@@ -350,12 +385,19 @@ impl Gemm {
         self.time_with(shape, 0.0)
     }
 
-    /// The same without the kernels that cast the left operand, if it has the data type already.
-    pub fn time_without_cast(&self, shape: GemmShape) -> Estimate {
-        self.time_with(shape, self.cast(shape))
+    /// Time of a product by the kernels of a library. cuBLAS without a rate in the file is as fast as the measured kernels
+    /// without those that cast.
+    pub fn time_by(&self, library: GemmLibrary, shape: GemmShape) -> Estimate {
+        if library == GemmLibrary::Measured {
+            return self.time(shape);
+        }
+        let found = self.time_with(shape, self.cast(shape));
+        let Some(&GemmRate { rate, .. }) = self.libraries.get(&library) else { return found };
+        let seconds = (found.seconds / rate).max(self.least_seconds(shape));
+        Estimate { seconds, bound: found.bound, extrapolates: true }
     }
 
-    /// The same less a part of the time, in seconds.
+    /// Time of a product less a part, in seconds.
     fn time_with(&self, shape: GemmShape, less: f64) -> Estimate {
         let layout = match shape.layout {
             Layout::Nt => self.layouts.nt,

@@ -117,7 +117,20 @@ fn the_cast_comes_before_the_product() {
     });
     close(seconds(&model, 1000, 1000, 1000), 30e-6);
     // Of operands that have the data type already, the product alone.
-    close(model.time_without_cast(GemmShape::forward(1000, 1000, 1000)).seconds, 20e-6);
+    close(model.time_by(GemmLibrary::Cublas, GemmShape::forward(1000, 1000, 1000)).seconds, 20e-6);
+}
+
+#[test]
+fn a_library_has_its_rate_over_the_measured_product_without_casts() {
+    let model = device(|file| {
+        file["constants"]["cast_s"] = 10e-6.into();
+        file["libraries"] = serde_json::json!({ "cublas-mxfp8": { "rate": 0.8, "source": "" } });
+    });
+    let time = |library| model.time_by(library, GemmShape::forward(1000, 1000, 1000));
+    close(time(GemmLibrary::Measured).seconds, 30e-6);
+    close(time(GemmLibrary::Cublas).seconds, 20e-6);
+    close(time(GemmLibrary::CublasMxfp8).seconds, 25e-6);
+    assert!(time(GemmLibrary::CublasMxfp8).extrapolates);
 }
 
 #[test]

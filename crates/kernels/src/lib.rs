@@ -21,5 +21,5 @@ pub mod memory_bound;
 pub use attention::{Attention, AttentionShape, Library, Pass};
 pub use estimate::{Bound, Estimate};
 pub use file::Kernels;
-pub use gemm::{Gemm, GemmShape, Layout};
+pub use gemm::{Gemm, GemmLibrary, GemmShape, Layout};
 pub use memory_bound::MemoryBound;

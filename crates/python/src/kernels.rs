@@ -3,10 +3,9 @@
 use crate::errors::to_python;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
+use serde::de::{DeserializeOwned, IntoDeserializer};
 use syncline_diagnostics::{Diagnostic, Diagnostics};
-use syncline_kernels::{AttentionShape, Estimate, GemmShape, Kernels, Layout, Library, Pass};
+use syncline_kernels::{AttentionShape, Estimate, GemmLibrary, GemmShape, Kernels, Layout, Library, Pass};
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<KernelModels>()
@@ -27,6 +26,12 @@ fn refused(py: Python<'_>, problem: Diagnostic) -> PyErr {
 
 fn answer(estimate: Estimate) -> Answer {
     (estimate.seconds, estimate.bound.name(), estimate.extrapolates)
+}
+
+/// The library with a name.
+fn named<T: DeserializeOwned>(library: &str) -> PyResult<T> {
+    T::deserialize(library.into_deserializer())
+        .map_err(|problem: serde::de::value::Error| PyValueError::new_err(problem.to_string()))
 }
 
 fn same_lengths(lengths: &[usize]) -> PyResult<()> {
@@ -72,7 +77,7 @@ impl KernelModels {
         self.kernels.attention_types().collect()
     }
 
-    /// Time of a matrix product.
+    /// Time of a matrix product by the kernels of a library.
     #[allow(clippy::too_many_arguments, reason = "the sizes of a kernel")]
     fn gemm(
         &self,
@@ -83,11 +88,13 @@ impl KernelModels {
         k: u64,
         groups: u64,
         layout: &str,
+        library: &str,
     ) -> PyResult<Answer> {
+        let library = named::<GemmLibrary>(library)?;
         let layout =
             Layout::named(layout).ok_or_else(|| PyValueError::new_err("a layout is nt, nn or tn"))?;
         let model = self.kernels.gemm(data_type).map_err(|problem| refused(py, problem))?;
-        Ok(answer(model.time(GemmShape { m, n, k, groups, layout })))
+        Ok(answer(model.time_by(library, GemmShape { m, n, k, groups, layout })))
     }
 
     /// Times of forward matrix products, without corrections unless `corrected`.
@@ -142,8 +149,7 @@ impl KernelModels {
         prepare: bool,
         library: &str,
     ) -> PyResult<Answer> {
-        let library = Library::deserialize(library.into_deserializer())
-            .map_err(|problem: serde::de::value::Error| PyValueError::new_err(problem.to_string()))?;
+        let library = named::<Library>(library)?;
         let pass = if backward { Pass::Backward } else { Pass::Forward };
         let shape =
             AttentionShape { batch, sequence, heads, kv_heads, head_dim, causal, window, pass, prepare };

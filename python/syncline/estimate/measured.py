@@ -36,7 +36,7 @@ class Measured:
     """Copies of weights in FP8 that products need, if not as many as on Hopper."""
 
 
-GB300_CLOCK = 1.15
+GB300_CLOCK = 1.16
 """Rate of products in jobs on GB300 over what constants of H100 and kernels of a B200 give.
 
 Fitted to the rows of ``validation/runs.csv`` with ``gb300`` in ``calibrates``: Llama 3 70B in 8 bits, dense. On the
@@ -51,7 +51,7 @@ MEASURED: Mapping[str, Measured] = {
     "H200-SXM-141GB": Measured("H100-SXM5-80GB", "h200-sxm", "dgx-h200", "h200-sxm", 0.964),
     "B200-SXM-180GB": Measured("B200-SXM-180GB", "b200-sxm", "dgx-b200", "hybridep", 0.92, fp8_weight_copies=1),
     "GB200-NVL72": Measured("B200-SXM-180GB", "gb200", "gb200-nvl72", "hybridep", 0.92, fp8_weight_copies=1),
-    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", "hybridep", 0.92, fp8_weight_copies=1),
+    "B300-SXM-270GB": Measured("B300-SXM-270GB", "b300-sxm", "dgx-b300", "hybridep", 0.926, fp8_weight_copies=1),
     "GB300-NVL72": Measured("GB300-NVL72", "gb300", "gb300-nvl72", "hybridep", 0.92, GB300_CLOCK, fp8_weight_copies=1),
     "H800-SXM5-80GB": Measured("H800-SXM5-80GB", "h800-sxm", "hgx-h800", "deepep-h800", 0.92),
     "H20-SXM5-96GB": Measured("H20-SXM5-96GB", "h100-sxm", "hgx-h20", "h100-sxm"),
@@ -61,8 +61,9 @@ of a B200; those of B300, GB300, H800 and H20 follow from a B200 or an H100 (:mo
 
 `fp8_weight_copies` is 1 from compute capability 10 on (``is_non_tn_fp8_gemm_supported`` of Transformer Engine).
 
-`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W). That of B200, GB200, B300, GB300
-and H800 is assumed: as an H100. An H20 draws too little power to throttle. An A100 throttles little: its measured
+`sustained` of H100 and H200 was measured with PyTorch 2.11 and CUDA 13.0 (SXM, 700 W), that of a B300 by NVIDIA with
+Transformer Engine (``validation/kernels/transformer-engine-products.csv``). That of B200, GB200, GB300 and H800 is
+assumed: as an H100. An H20 draws too little power to throttle. An A100 throttles little: its measured
 kernels already hold it."""
 
 

@@ -26,8 +26,8 @@ def changed(base: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[str, An
     - ``power_ratio``: power of the board over the relative's, for the operations that it does. Power grows with the
       cube of the clock where the voltage follows it, so that under a limit of power the clock of long kernels is higher
       by the cube root: ``throttle`` is lower by that, and at least 0.
-    - ``libraries``: measured rates of attention by libraries of training, over those of the changed kernels, by data
-      type and library, in place of the relative's.
+    - ``libraries``: measured rates of products and attention by libraries of training, over those of the changed
+      kernels, by operation, data type and library, in place of the relative's.
 
     The rate of the memory, ``memory_ratio``, is not applied: the core does that, because clusters differ in it, too.
     """
@@ -59,8 +59,9 @@ def changed(base: Mapping[str, Any], derived: Mapping[str, Any]) -> dict[str, An
         for constants in _passes(found, data_type):
             constants["scores_per_s"] *= derived.get("exponential_ratio", 1.0)
             _cool(constants, clock)
-    for data_type, libraries in derived.get("libraries", {}).items():
-        found["attention"][data_type]["libraries"] = libraries
+    for operation, data_types in derived.get("libraries", {}).items():
+        for data_type, libraries in data_types.items():
+            found[operation][data_type]["libraries"] = libraries
     return found
 
 

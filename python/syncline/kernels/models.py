@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Library: TypeAlias = Literal["measured", "triton", "flash-attention-2", "cudnn", "cudnn-mxfp8"]
 """Whose kernels compute attention: those that were measured and fitted, or a library for training."""
+GemmLibrary: TypeAlias = Literal["measured", "cublas", "cublas-mxfp8"]
+"""Whose kernels multiply: those that were measured and fitted, or cuBLAS, whose operands have the data type already."""
 
 _LARGEST = 1 << 31
 """Largest size of a kernel."""
@@ -89,11 +91,16 @@ class KernelModels:
         data_type: str = "bf16",
         groups: int = 1,
         layout: Literal["nt", "nn", "tn"] = "nt",
+        library: GemmLibrary = "measured",
     ) -> Estimate:
         """Time of ``groups`` products of ``m`` x ``k`` times ``k`` x ``n`` in one kernel.
 
         :param layout: how the operands lie in memory, the left one first: ``nt`` forward, ``nn`` for the gradient of
             the input, ``tn`` for that of the weights.
+        :param library: whose kernels: the measured ones, which in 8 and 4 bits cast the left operand, too, or cuBLAS,
+            whose operands have the data type already. Without a rate on the accelerator, it is as fast as the measured
+            kernels without their cast. ``cublas-mxfp8`` has a scale for each block of 32 elements, in data type
+            ``fp8``.
         :raises SynclineError: a size is no whole number from 1, or no product of the data type was measured.
         """
         with Arguments() as check:
@@ -101,7 +108,8 @@ class KernelModels:
                 check.whole(name, size, most=_LARGEST)
             check.word("data_type", data_type, self.gemm_types)
             check.word("layout", layout, ("nt", "nn", "tn"))
-        return Estimate(*self.core.gemm(data_type, m, n, k, groups, layout))  # type: ignore[arg-type]
+            check.word("library", library, get_args(GemmLibrary))
+        return Estimate(*self.core.gemm(data_type, m, n, k, groups, layout, library))  # type: ignore[arg-type]
 
     def attention(
         self,

@@ -120,7 +120,7 @@ def _gemms(machine: Machine, kernels: Kernels, progress: Callable[[str], None]) 
         grouped = kernels.products(data_type, "grouped_gemm")
         several = [row for row in grouped if row.get("layout", "nt") == "nt" and row.get("groups", 1) > 1]
         section["grouped"] = _factor(fitted, [row for row in several if row.get("backend") != "bmm"])
-        sections[data_type] = {**section, "held_out": errors}
+        sections[data_type] = {**section, **_libraries(machine, kernels, "gemm", data_type), "held_out": errors}
     return sections
 
 
@@ -130,6 +130,12 @@ def _too_few(what: str, rows: int, progress: Callable[[str], None]) -> None:
         progress(f"No model of {what}: {rows} rows, and a fit needs {FEWEST_ROWS}")
 
 
+def _libraries(machine: Machine, kernels: Kernels, operation: str, data_type: str) -> dict[str, Any]:
+    """Rates of libraries of training, where the measured kernels are those of inference."""
+    rates = libraries(machine.name, operation, data_type) if _of_inference(kernels) else {}
+    return {"libraries": rates} if rates else {}
+
+
 def _factor(fitted: gemm.Fitted, rows: Sequence[Row]) -> float | None:
     """Median of measured over modelled time, as far as layout and groups go; None if too few rows were measured."""
     import numpy as np
@@ -137,7 +143,9 @@ def _factor(fitted: gemm.Fitted, rows: Sequence[Row]) -> float | None:
     if len(rows) < _FEWEST_FACTOR_ROWS:
         return None
     models = fitted.models()
-    times = [models.gemm("fit", row["m"], row["n"], row["k"], row.get("groups", 1), "nt")[0] for row in rows]
+    times = [
+        models.gemm("fit", row["m"], row["n"], row["k"], row.get("groups", 1), "nt", "measured")[0] for row in rows
+    ]
     return round(float(np.median(np.array([row["seconds"] for row in rows]) / times)), 4)
 
 
@@ -162,10 +170,7 @@ def _attentions(
             section = attention.data_type_section(data_type, forward, backward and {"fitted": backward})
             if backward is None:
                 section["backward"] = {"rule": attention.BY_RULE.get(machine.name, attention.RULE)}
-            rates = libraries(machine.name, data_type) if _of_inference(kernels) else {}
-            if rates:
-                section["libraries"] = rates
-            sections[data_type] = section
+            sections[data_type] = {**section, **_libraries(machine, kernels, "attention", data_type)}
     return sections
 
 

@@ -1,11 +1,16 @@
-"""Rates of attention by the libraries of training, over those of the measured kernels, which are of inference.
+"""Rates of the libraries of training, over those of the measured kernels, which are of inference.
 
-A rate holds for heads of one size: ``[size, forward, backward]``. Keys and values of different sizes have the mean of
-both (DeepSeek's 192 and 128: 160). NVIDIA measured heads of 64 with windows alone (GPT-OSS: 1,024 tokens on Hopper, 128
-on Blackwell), of which both libraries' kernels compute little but their ends: in 16 bits, these rates hold for
-windows, and heads of 64 without one have the rates of 128. In 8 bits, the backward pass skips no window, so that its
-rate holds for both. cuDNN's are geometric means over causal shapes of 2,048 to 16,384 tokens, from
-NVIDIA's tables in ``validation/kernels/cudnn-attention.csv``; ``tests/kernels/test_libraries.py`` computes them again.
+Products: cuBLAS, of operands that have the data type already, over the measured kernels without their cast. Transformer
+Engine measured them on a B300, four layers of a model forward and backward; a rate is what a data type reaches over
+products in FP8 with one scale for each tensor, so that the clock under load cancels
+(``validation/kernels/transformer-engine-products.csv``).
+
+Attention: a rate holds for heads of one size: ``[size, forward, backward]``. Keys and values of different sizes have
+the mean of both (DeepSeek's 192 and 128: 160). NVIDIA measured heads of 64 with windows alone (GPT-OSS: 1,024 tokens on
+Hopper, 128 on Blackwell), of which both libraries' kernels compute little but their ends: in 16 bits, these rates hold
+for windows, and heads of 64 without one have the rates of 128. In 8 bits, the backward pass skips no window, so that
+its rate holds for both. cuDNN's are geometric means over causal shapes of 2,048 to 16,384 tokens, from NVIDIA's tables
+in ``validation/kernels/cudnn-attention.csv``; ``tests/kernels/test_libraries.py`` computes them again.
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ _BLACKWELL_ULTRA: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Those of GB300 and B300, which have the same chip."""
 
-LIBRARIES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
+ATTENTION: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     "A100-SXM4-80GB": {
         "bf16": {
             "triton": {
@@ -107,9 +112,23 @@ LIBRARIES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     "GB300-NVL72": _BLACKWELL_ULTRA,
     "B300-SXM-270GB": _BLACKWELL_ULTRA,
 }
-"""Rates of libraries by accelerator and data type."""
+"""Rates of attention by accelerator and data type."""
+
+_PRODUCTS = "NVIDIA/TransformerEngine, docs/examples/gemm_profiling: operands cast before, on a B300"
+_MXFP8: dict[str, dict[str, dict[str, Any]]] = {"fp8": {"cublas-mxfp8": {"rate": 0.951, "source": _PRODUCTS}}}
+"""The matrix units of Blackwell in 8 bits are those of Blackwell Ultra."""
+
+PRODUCTS: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
+    "B200-SXM-180GB": _MXFP8,
+    "GB300-NVL72": _MXFP8,
+    "B300-SXM-270GB": {**_MXFP8, "nvfp4": {"cublas": {"rate": 0.9, "source": _PRODUCTS}}},
+}
+"""Rates of products by accelerator and data type."""
+
+LIBRARIES = {"gemm": PRODUCTS, "attention": ATTENTION}
+"""Rates of libraries by operation, accelerator and data type."""
 
 
-def libraries(accelerator: str, data_type: str) -> dict[str, dict[str, Any]]:
-    """Rates of libraries on an accelerator in a data type; none if nobody measured any."""
-    return LIBRARIES.get(accelerator, {}).get(data_type, {})
+def libraries(accelerator: str, operation: str, data_type: str) -> dict[str, dict[str, Any]]:
+    """Rates of libraries for ``gemm`` or ``attention`` on an accelerator in a data type; none if none were measured."""
+    return LIBRARIES[operation].get(accelerator, {}).get(data_type, {})
