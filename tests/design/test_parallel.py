@@ -13,7 +13,7 @@ import pytest
 
 from syncline import _core
 from syncline.design.parallel import Request, search
-from syncline.design.parallel.screen import axes, reason
+from syncline.design.parallel.screen import axes, near, ranked_axes, reason
 from syncline.design.parallel.search_configurations import batch_of
 from syncline.errors import SynclineError
 from syncline.estimate import estimator, machine, model_text, shipped
@@ -202,6 +202,28 @@ def test_the_reason_names_what_the_next_plan_spends_more_on():
     best, *others = found.best
     other = next(each for each in others if [each.job[name] for name in names] != [best.job[name] for name in names])
     assert reason(found).startswith(f"Compared with {axes(other)}, which takes")
+
+
+def test_a_search_says_which_configurations_estimates_cannot_tell_apart():
+    found = search(request())
+    assert found.errors is not None
+    best = found.best[0]
+
+    def said(*longer: float) -> str | None:
+        steps = [replace(best, step_s=best.step_s * (1 + part * found.errors.median)) for part in longer]
+        return near(replace(found, best=[best, *steps]))
+
+    assert said(0.5, 0.99, 1.01).startswith("Configurations 1 to 3 differ by less than the median error")
+    assert said(0.5, 1.01).startswith("Configurations 1 and 2 differ")
+    assert said(1.01) is None
+    # Without measured errors of such jobs, nothing is known.
+    assert near(replace(found, errors=None)) is None
+
+
+def test_an_axis_stays_on_a_line_with_its_number():
+    lines = ranked_axes("TP 4, PP 4, CP 2, DP 16, VPP 7").split("\n")
+    assert lines == ["TP 4, PP 4, CP 2,", "DP 16, VPP 7"]
+    assert ranked_axes("DP 8") == "DP 8"
 
 
 def test_tensor_parallel_ranks_are_whole_parts_of_a_domain():

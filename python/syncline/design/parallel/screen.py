@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.design.parallel.search_configurations import Configuration, Found
+
+_AXES_WIDTH = 21
+"""Characters of a line of axes in the ranking, so that a terminal of 80 has room for the other columns."""
+_NO_BREAK = "\xa0"
 
 
 def axes(configuration: Configuration) -> str:
@@ -54,6 +59,8 @@ def screen(found: Found, width: int, more: Sequence[RenderableType] = ()) -> Ren
         _ranking(found),
         Text(),
     ]
+    if (close := near(found)) is not None:
+        blocks += [Text(lines(close, width)), Text()]
     blocks += [
         parts_table("step of configuration 1", best.parts, best.step_s),
         Text(),
@@ -115,6 +122,19 @@ def _trust(found: Found) -> str:
     return " ".join(sentences(found.errors, on.accelerator, kind, **size, kernels=on.own_kernels))
 
 
+def near(found: Found) -> str | None:
+    """Which of the best configurations an estimate may rank wrongly; None if none, or if nobody measured such jobs."""
+    if found.errors is None:
+        return None
+    least = found.best[0].step_s * (1 + found.errors.median)
+    count = sum(each.step_s <= least for each in found.best)
+    if count < 2:
+        return None
+    which = f"Configurations 1 to {count}" if count > 2 else "Configurations 1 and 2"
+    median = percent(found.errors.median)
+    return f"{which} differ by less than the median error of such estimates ({median}): measure them before you choose."
+
+
 def _ranking(found: Found) -> RenderableType:
     table = bare(spare=("tokens/s", "MFU"))
     for heading in ("", "configuration", "micro-batch", "step", "tokens/s", "MFU", "memory"):
@@ -125,7 +145,7 @@ def _ranking(found: Found) -> RenderableType:
         job = each.job
         table.add_row(
             str(place),
-            axes(each),
+            ranked_axes(axes(each)),
             f"{job['micro_batch']} x {job['micro_batches']}",
             time(each.step_s),
             f"{found.tokens_per_s(each):,.0f}",
@@ -133,6 +153,12 @@ def _ranking(found: Found) -> RenderableType:
             memory(each.memory_bytes),
         )
     return table
+
+
+def ranked_axes(axes: str) -> str:
+    """Axes in lines that end after a comma, and so keep a name with its number."""
+    kept = axes.replace(" ", _NO_BREAK).replace(f",{_NO_BREAK}", ", ")
+    return "\n".join(textwrap.wrap(kept, _AXES_WIDTH)).replace(_NO_BREAK, " ")
 
 
 def reason(found: Found) -> str | None:
