@@ -196,7 +196,9 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any]]]] = {
         (changed(EXPERTS, dispatcher="fused"), {"dispatch_multiprocessors": 4}),
     ],
     "JobFile.rope_fusion": [(DENSE, {"rope_fusion": False})],
-    "JobFile.fused_experts": [(EXPERTS, {"fused_experts": True})],
+    "JobFile.fused_experts": [
+        (changed(EXPERTS, cluster__accelerator="B200", precision="mxfp8"), {"fused_experts": True}),
+    ],
     "JobFile.low_precision_output_layer": [(changed(DENSE, precision="fp8"), {"low_precision_output_layer": True})],
     "JobFile.fp8_attention": [(changed(DENSE, precision="fp8"), {"fp8_attention": True})],
     "JobFile.low_precision_parameters": [(changed(DENSE, precision="fp8"), {"low_precision_parameters": True})],
@@ -357,6 +359,7 @@ def test_frameworks_are_those_with_constants():
         ({"batch__global_batch": 160}, "batch.global_batch", "write global_batch: 192"),
         ({"dispatch_multiprocessors": 32}, "dispatch_multiprocessors", "needs dispatcher: fused"),
         ({"fused_experts": True}, "fused_experts", "no experts"),
+        ({**EXPERTS, "fused_experts": True}, "fused_experts", "write precision: mxfp8"),
         ({"routing": "consecutive"}, "routing", "needs dispatcher: fused"),
         ({"model__positions": "alibi", "rope_fusion": False}, "rope_fusion", "leave out rope_fusion"),
         ({"model__positions": "alibi", "model__rope_scaling": "yarn"}, "model.rope_scaling", "leave out"),

@@ -105,6 +105,7 @@ def test_yarn_is_read_in_both_forms():
         ("rope_scaling", scaled),
         ("rope_parameters", scaled),
         ("rope_scaling", {"type": "yarn", "factor": 40}),
+        ("rope_parameters", {"sliding_attention": {"rope_type": "default"}, "full_attention": scaled}),
     ):
         assert architecture({**QWEN3_30B, key: value}, "m").rope_scaling == "yarn"
     # Angles of another length take no time.

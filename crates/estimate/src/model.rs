@@ -114,9 +114,11 @@ impl Experts {
     /// or have several of them, each of which has then one of the token's experts at least.
     pub fn places(&self, local: u64, routing: Routing) -> f64 {
         if routing == Routing::Consecutive {
-            // Of two divisions of the experts, by tokens and by places, each new border is one more place of a token.
+            // Of two divisions of the experts, by tokens and by places, each new border is one more place of a token. One that starts
+            // and ends in the same place, after the last expert, reaches all.
             let (tokens, places) = (self.top_k as f64, local as f64);
-            return 1.0 + tokens / places - tokens / lcm(self.top_k, local) as f64;
+            let reached = 1.0 + tokens / places - tokens / lcm(self.top_k, local) as f64;
+            return reached.min((self.count / local) as f64);
         }
         let each = self.count / self.groups;
         if local <= each {

@@ -204,11 +204,15 @@ fn ranks_that_divide_an_expert_gather_its_tokens() {
 /// Places counted one by one, for as many tokens as use each expert equally often.
 #[test]
 fn tokens_of_consecutive_experts_reach_few_places() {
-    for (count, top_k, local) in [(128, 8, 16), (384, 8, 12), (32, 4, 4), (64, 8, 4), (8, 8, 1), (24, 6, 4)] {
+    let cases = [(128, 8, 16), (384, 8, 12), (32, 4, 4), (64, 8, 4), (8, 8, 1), (24, 6, 4)];
+    // Tokens that go on with the first expert after the last one, within one place and among two of them.
+    let around = [(8, 3, 4), (8, 3, 8), (60, 8, 60), (8, 7, 4), (16, 11, 8)];
+    for (count, top_k, local) in cases.into_iter().chain(around) {
         let experts = Experts { count, top_k, ..routed(8, 2, 1000) };
         let reached = |token: u64| {
             let chosen = token * top_k..(token + 1) * top_k;
             let mut places: Vec<_> = chosen.map(|each| each % count / local).collect();
+            places.sort_unstable();
             places.dedup();
             places.len() as f64
         };

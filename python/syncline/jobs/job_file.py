@@ -203,7 +203,7 @@ class JobFile(Strict):
     for it. 1: balanced. If experts are padded to a capacity, the capacity factor."""
     fused_experts: bool = False
     """Whether one kernel computes all products of a rank's experts and what is between them (Transformer Engine's fused
-    grouped block for MXFP8)."""
+    grouped block, which needs `precision: mxfp8`)."""
     low_precision_output_layer: bool = False
     """Whether the output layer (LM head) has `precision`, too, rather than 16 bits (`fp8_output_proj` of
     Megatron-Bridge)."""

@@ -37,6 +37,7 @@ pub fn check(model: &Model, job: &Job) -> Vec<Diagnostic> {
     found.extend(schedule(job));
     found.extend(precision::fp8_attention(job));
     found.extend(precision::parameters(job));
+    found.extend(precision::fused_experts(job));
     found.extend(precision::bf16_layers(model, job));
     found.extend(experts::adapters(model, job));
     found.extend(recompute::recompute(model, job));

@@ -1,6 +1,6 @@
 //! Parts of a model whose precision differs from that of its linear layers, and moments of Adam.
 
-use crate::job::Job;
+use crate::job::{Job, Precision};
 use crate::model::Model;
 use syncline_diagnostics::{Code, Diagnostic};
 use syncline_kernels::Library;
@@ -41,6 +41,16 @@ pub(super) fn parameters(job: &Job) -> Option<Diagnostic> {
         .key("low_precision_parameters")
         .found(format!("precision: {}", job.precision.name()))
         .help("write precision: fp8, mxfp8 or nvfp4, or low_precision_parameters: false")
+    })
+}
+
+/// Fused experts, whose kernels compute in MXFP8.
+pub(super) fn fused_experts(job: &Job) -> Option<Diagnostic> {
+    (job.fused_experts && job.precision != Precision::Mxfp8).then(|| {
+        Diagnostic::error(Code::BadValue, "kernels that fuse experts compute in MXFP8 alone")
+            .key("fused_experts")
+            .found(format!("precision: {}", job.precision.name()))
+            .help("write precision: mxfp8, or leave out fused_experts")
     })
 }
 

@@ -112,7 +112,7 @@ pub struct Job {
     /// Multiprocessors that send tokens to experts, where [`Dispatcher::Fused`] does.
     pub dispatch_multiprocessors: u32,
     /// Whether one kernel computes all products of a rank's experts with what is between them, at the rate of one large
-    /// product (Transformer Engine's fused grouped feed-forward block for MXFP8).
+    /// product (Transformer Engine's fused grouped feed-forward block, in MXFP8 alone).
     #[serde(default)]
     pub fused_experts: bool,
     /// Whether the output layer has the precision of the linear layers, rather than 16 bits.

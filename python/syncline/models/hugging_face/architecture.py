@@ -244,7 +244,9 @@ def _rope_scaling(keys: Keys, kind: str) -> Literal["none", "yarn"]:
         return "yarn" if kind == "gpt_oss" and "rope_scaling" not in keys.values else "none"
     if not isinstance(found, dict):
         raise ModelError("rope_scaling", found, "a mapping with `rope_type`, or null")
-    return "yarn" if found.get("rope_type", found.get("type")) == "yarn" else "none"
+    # `rope_parameters` may have one mapping for each kind of layer.
+    kinds = [found, *(each for each in found.values() if isinstance(each, dict))]
+    return "yarn" if any(each.get("rope_type", each.get("type")) == "yarn" for each in kinds) else "none"
 
 
 def _window(keys: Keys, kind: str, layers: int) -> Window | None:
