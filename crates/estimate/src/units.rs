@@ -4,7 +4,7 @@
 //! The gather of a unit begins with the unit before; that of the first unit of a pass, which has just been released, with the
 //! pass. Gradients of a unit are reduced once it has computed. Gathers and reductions share links, on which one is carried out
 //! after the other. So the first gathers and the last reductions of a micro-batch have nothing to hide behind, and others as much
-//! as a unit computes.
+//! as a unit computes. A gather that does not overlap with computing shares the links with the reduction before it.
 
 /// What a unit takes in a micro-batch, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
@@ -63,6 +63,13 @@ impl Rank {
         self.free
     }
 
+    /// A gather that begins at once, and when it ends: it shares the links with a reduction that goes on, each at half its rate.
+    fn beside(&mut self, seconds: f64) -> f64 {
+        let shared = (self.free - self.now).clamp(0.0, seconds);
+        self.free = self.free.max(self.now) + seconds;
+        self.now + seconds + shared
+    }
+
     /// One pass through all units.
     fn pass<'a>(&mut self, units: impl Iterator<Item = &'a Unit>, pass: usize, last: bool) {
         let mut units = units.peekable();
@@ -81,7 +88,7 @@ impl Rank {
                 }
             }
             there = match units.peek() {
-                Some(next) if !self.hidden.gathers => self.exchange(next.gather),
+                Some(next) if !self.hidden.gathers => self.beside(next.gather),
                 _ => next,
             };
         }

@@ -28,6 +28,19 @@ fn links_that_are_slower_than_computing_set_the_pace() {
 }
 
 #[test]
+fn reductions_hide_where_gathers_do_not() {
+    // Backward, the second gather begins with a reduction of 4, and takes 4 seconds rather than 2, at half its rate. The other 2 seconds
+    // of the reduction hide behind computing; the last reduction has nothing to hide behind.
+    let units = [unit([10.0, 20.0], 2.0, 4.0); 2];
+    let alone = Hidden { gathers: false, reductions: true };
+    let forward = 2.0 * (2.0 + 10.0);
+    assert_eq!(seconds(&units, 1, alone), forward + (2.0 + 20.0) + (4.0 + 20.0) + 4.0);
+    // A reduction shorter than the gather is exposed whole: 1 second beside it.
+    let units = [unit([10.0, 20.0], 2.0, 1.0); 2];
+    assert_eq!(seconds(&units, 1, alone), forward + (2.0 + 20.0) + (3.0 + 20.0) + 1.0);
+}
+
+#[test]
 fn without_overlap_a_step_is_the_sum_of_all() {
     let units = [unit([3.0, 6.0], 2.0, 4.0), unit([1.0, 2.0], 7.0, 5.0), unit([2.0, 5.0], 1.0, 1.0)];
     let sum: f64 = units
