@@ -25,7 +25,7 @@ COUNTS = {
     "blackwell-dense": 28,
     "blackwell-ultra-dense": 7,
     "mlperf-405b": 11,
-    "mlperf-lora": 43,
+    "mlperf-lora": 42,
     "mlperf-others": 20,
     "simumax-dense": 14,
     "simumax-experts": 5,
