@@ -111,8 +111,6 @@ impl Rank {
     fn send(&mut self, seconds: f64) {
         let shared = (self.free - self.now).clamp(0.0, seconds);
         self.now += seconds + shared;
-        if shared > 0.0 {
-            self.free += shared;
-        }
+        self.free += shared;
     }
 }

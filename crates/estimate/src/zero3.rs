@@ -24,24 +24,24 @@ impl<C: Costs> Setting<'_, C> {
         let (lost, shares) = (self.software.sharded_exposed(), self.shares_links());
         let (mut units, mut computing) = (Vec::with_capacity(blocks.len()), 0.0);
         let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
-        let mut last: Option<(bool, bool, [f64; 2])> = None;
+        let mut last: Option<((bool, bool), [f64; 2])> = None;
         for block in blocks {
             // Layers of a kind have as many parameters.
-            let alike = match block.block {
+            let kind = match block.block {
                 Block::Layer(number) => {
                     let experts = self.model.has_experts(number.min(self.model.layers.max(1) - 1));
                     Some((experts, job.is_bf16(self.model, number)))
                 }
                 _ => None,
             };
-            let parts = match (alike, last) {
-                (Some((experts, bf16)), Some(found)) if (experts, bf16) == (found.0, found.1) => found.2,
+            let parts = match last {
+                Some((same, parts)) if kind == Some(same) => parts,
                 _ => {
                     let own = Held::of(self.model, job, &[block.block]);
                     [of(own.dense, held.dense), of(own.experts, held.experts)]
                 }
             };
-            last = alike.map(|(experts, bf16)| (experts, bf16, parts)).or(last);
+            last = kind.map(|kind| (kind, parts)).or(last);
             let [dense, experts] = parts;
             let gather = gathers.0 * dense + gathers.1 * experts;
             let reduce = reduces.0 * dense + reduces.1 * experts;

@@ -130,8 +130,7 @@ impl Attention {
         self
     }
 
-    /// The time of so many operations at the peak of the matrix units, in seconds: no kernel is faster. 0 if the peak is
-    /// unknown.
+    /// Seconds that `flop` operations take at the peak of the matrix units. No kernel is faster. 0 if the peak is unknown.
     pub fn least_seconds(&self, flop: f64) -> f64 {
         flop / self.peak_flop_per_s
     }
